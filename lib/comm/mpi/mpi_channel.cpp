@@ -1,0 +1,129 @@
+#include "comm/mpi/mpi.hpp"
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "comm/mpi/mpi_check.hpp"
+#include "comm/mpi/mpi_world.hpp"
+
+namespace dynpipe::comm {
+namespace {
+
+class MpiChannel final : public Channel {
+ public:
+  MpiChannel(MPI_Comm parent, const base::Clock& clock, WaitPolicy policy)
+      : Channel(clock, policy) {
+    check_mpi(MPI_Comm_dup(parent, &communicator_), "MPI_Comm_dup");
+    check_mpi(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check_mpi(MPI_Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
+  }
+  ~MpiChannel() override { MPI_Comm_free(&communicator_); }
+
+  int rank() const override { return rank_; }
+
+  Ticket send(const MessageName& name, std::span<const std::byte> bytes,
+              const device::Event&) override {
+    Flight& flight = take(name);
+    check(MPI_Isend(bytes.data(), count_of(bytes.size(), name), MPI_BYTE, name.to, tag_of(name),
+                    communicator_, &flight.request),
+          name);
+    return index_of(flight);
+  }
+
+  Ticket receive(const MessageName& name, std::span<std::byte> bytes,
+                 const device::Event&) override {
+    Flight& flight = take(name);
+    check(MPI_Irecv(bytes.data(), count_of(bytes.size(), name), MPI_BYTE, name.from, tag_of(name),
+                    communicator_, &flight.request),
+          name);
+    return index_of(flight);
+  }
+
+  bool test(Ticket ticket) override {
+    Flight& flight = flights_[ticket];
+    if (flight.complete) return true;
+    int complete = 0;
+    check(MPI_Test(&flight.request, &complete, MPI_STATUS_IGNORE), flight.name);
+    flight.complete = complete != 0;
+    return flight.complete;
+  }
+
+  void join(Ticket ticket, device::Stream&) override {
+    wait_until([&] { return test(ticket); }, [&] { return flights_[ticket].name.to_string(); });
+  }
+
+  void retire(Ticket ticket) override { free_.push_back(ticket); }
+
+  MessageName name(Ticket ticket) const override { return flights_[ticket].name; }
+
+  void progress() override {
+    // Any MPI call moves all requests on; a probe for a tag that nobody uses costs the least.
+    int found = 0;
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, k_unused_tag, communicator_, &found, MPI_STATUS_IGNORE),
+              "MPI_Iprobe");
+  }
+
+ private:
+  struct Flight {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MessageName name{};
+    bool complete = false;
+  };
+
+  // Tags carry payload and index, so that messages which a defect swaps do not pass for one
+  // another. 32767 is the largest tag that every MPI has.
+  static constexpr int k_payloads = 5;
+  static constexpr int k_indices = 6000;
+  static constexpr int k_unused_tag = k_payloads * k_indices;
+  static int tag_of(const MessageName& name) {
+    return static_cast<int>(name.payload) * k_indices + static_cast<int>(name.index % k_indices);
+  }
+
+  static int count_of(std::size_t bytes, const MessageName& name) {
+    if (bytes > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+      throw base::RunError(
+          fmt::format("{}: {} bytes are more than one message can hold", name.to_string(), bytes));
+    }
+    return static_cast<int>(bytes);
+  }
+
+  static void check(int code, const MessageName& name) {
+    if (code != MPI_SUCCESS) check_mpi(code, name.to_string());
+  }
+
+  Flight& take(const MessageName& name) {
+    if (free_.empty()) {
+      free_.push_back(flights_.size());
+      flights_.emplace_back();
+      free_.reserve(flights_.size());
+    }
+    Flight& flight = flights_[free_.back()];
+    free_.pop_back();
+    flight = {MPI_REQUEST_NULL, name, false};
+    return flight;
+  }
+  Ticket index_of(const Flight& flight) const {
+    return static_cast<Ticket>(&flight - flights_.data());
+  }
+
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  std::vector<Flight> flights_;
+  std::vector<Ticket> free_;
+};
+
+}  // namespace
+
+std::unique_ptr<Channel> make_mpi_channel(World& world, const base::Clock& clock,
+                                          WaitPolicy policy) {
+  auto* mpi = dynamic_cast<MpiWorld*>(&world);
+  if (mpi == nullptr) throw std::logic_error("an MPI channel needs an MPI world");
+  return std::make_unique<MpiChannel>(mpi->communicator(), clock, policy);
+}
+
+}  // namespace dynpipe::comm
