@@ -1,0 +1,56 @@
+#include "ops/onednn/layouts.hpp"
+
+#include "ops/onednn/descriptors.hpp"
+
+namespace dynpipe::ops::onednn {
+namespace {
+
+using dnnl::memory;
+using tag = memory::format_tag;
+
+memory::dims dims(const base::Shape& shape) {
+  memory::dims result;
+  for (int axis = 0; axis < shape.rank(); ++axis) result.push_back(shape[axis]);
+  return result;
+}
+
+memory::desc described(const memory::dims& dims, tag order) {
+  return {dims, memory::data_type::f32, order};
+}
+
+}  // namespace
+
+Layouts::Layouts(const dnnl::engine& cpu) : block_(0) {
+  const memory::dims images{1, 64, 16, 16}, weights{64, 64, 3, 3}, bias{64};
+  const Window window{.kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1};
+  const memory::desc chosen =
+      describe_convolution(cpu, window,
+                           {described(images, tag::any), described(weights, tag::any),
+                            described(bias, tag::a), described(images, tag::any)})
+          .src_desc();
+  if (chosen == described(images, tag::nChw8c)) block_ = 8;
+  if (chosen == described(images, tag::nChw16c)) block_ = 16;
+}
+
+memory::desc Layouts::images(const Tensor& x) const {
+  const tag blocked = block_ == 16 ? tag::nChw16c : tag::nChw8c;
+  return described(dims(x.shape), x.layout == Layout::blocked ? blocked : tag::nchw);
+}
+
+memory::desc Layouts::any(const Tensor& x) const {
+  return described(dims(x.shape), tag::any);
+}
+
+memory::desc Layouts::channels_last(const Tensor& x) const {
+  return described(dims(x.shape), tag::nhwc);
+}
+
+memory::desc Layouts::weights(const base::Shape& w) const {
+  return described(dims(w), tag::oihw);
+}
+
+memory::desc Layouts::vector(std::int64_t size) const {
+  return described({size}, tag::a);
+}
+
+}  // namespace dynpipe::ops::onednn

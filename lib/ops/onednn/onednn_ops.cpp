@@ -1,0 +1,289 @@
+#include "ops/onednn/onednn_ops.hpp"
+
+#include <cblas.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <bit>
+#include <type_traits>
+#include <utility>
+
+#include "base/errors.hpp"
+#include "ops/onednn/blocked_images.hpp"
+#include "ops/onednn/prepare.hpp"
+#include "ops/onednn/products.hpp"
+
+namespace dynpipe::ops::onednn {
+namespace {
+
+/// Launches `work` with the libraries held to one thread, and their refusals turned into ours.
+template <typename Work>
+void launch_on_one_thread(Stream& stream, Work work) {
+  device::launch(stream, [work = std::move(work)] {
+    omp_set_num_threads(1);  // a setting of the calling thread, which is the stream's own
+    try {
+      work();
+    } catch (const dnnl::error& refusal) {
+      throw base::RunError(std::string("oneDNN: ") + refusal.what());
+    }
+  });
+}
+
+/// Calls work(std::integral_constant<int, B>) for the block in use.
+template <typename Work>
+void with_block(std::int64_t block, Work work) {
+  if (block == 16) {
+    work(std::integral_constant<int, 16>{});
+  } else {
+    work(std::integral_constant<int, 8>{});
+  }
+}
+
+bool blocked(const Tensor& x) {
+  return x.layout == Layout::blocked;
+}
+
+void zero(const Tensor& x) {
+  std::fill_n(x.as<float>(), x.elements(), 0.0F);
+}
+
+}  // namespace
+
+enum class OnednnOps::Kind : std::int64_t {
+  reorder,
+  conv2d,
+  conv2d_backward_input,
+  conv2d_backward_weights,
+  batchnorm,
+  batchnorm_backward_set,
+  batchnorm_backward_add,
+};
+
+OnednnOps::OnednnOps() : cpu_(dnnl::engine::kind::cpu, 0), queue_(cpu_), layouts_(cpu_) {
+  openblas_set_num_threads(1);
+}
+
+OnednnOps::Key OnednnOps::key(Kind kind, std::int64_t variant, const Window& window,
+                              std::initializer_list<const Tensor*> tensors) {
+  Key key{static_cast<std::int64_t>(kind),
+          variant,
+          window.kernel_h,
+          window.kernel_w,
+          window.stride_h,
+          window.stride_w,
+          window.pad_h,
+          window.pad_w};
+  std::size_t next = 8;
+  for (const Tensor* tensor : tensors) {
+    for (int axis = 0; axis < tensor->shape.rank(); ++axis) key[next++] = tensor->shape[axis];
+    key[next++] = blocked(*tensor) ? 1 : 0;
+  }
+  return key;
+}
+
+std::size_t OnednnOps::KeyHash::operator()(const Key& key) const {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a, a whole word at a time
+  for (const std::int64_t part : key) {
+    hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x100000001b3ULL;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+template <typename Prepare>
+void OnednnOps::run(const Key& key, Prepare prepare,
+                    std::initializer_list<PreparedCall::Binding> bindings) {
+  auto call = calls_.find(key);
+  if (call == calls_.end()) call = calls_.emplace(key, prepare()).first;
+  call->second.run(queue_, scratch_, bindings);
+}
+
+Layout OnednnOps::preferred_layout(const base::Shape& sample) const {
+  const bool fits = sample.rank() == 3 && layouts_.block() > 0 && sample[0] % layouts_.block() == 0;
+  return fits ? Layout::blocked : Layout::plain;
+}
+
+void OnednnOps::reorder(Stream& stream, const Tensor& x, const Tensor& y) {
+  if (x.layout == y.layout) return ReferenceOps::reorder(stream, x, y);
+  launch_on_one_thread(stream, [=, this] {
+    if (x.shape[0] == 0) return;
+    run(key(Kind::reorder, 0, {}, {&x, &y}), [&] { return prepare_reorder(cpu_, layouts_, x, y); },
+        {{DNNL_ARG_FROM, x.data}, {DNNL_ARG_TO, y.data}});
+  });
+}
+
+void OnednnOps::conv2d(Stream& stream, const Window& window, const Tensor& x, const Tensor& w,
+                       const Tensor& b, const Tensor& y) {
+  launch_on_one_thread(stream, [=, this] {
+    if (x.shape[0] == 0) return;
+    run(key(Kind::conv2d, b ? 1 : 0, window, {&x, &w, &y}),
+        [&] { return prepare_convolution(cpu_, layouts_, window, x, w, b, y); },
+        {{DNNL_ARG_SRC, x.data},
+         {DNNL_ARG_WEIGHTS, w.data},
+         {DNNL_ARG_BIAS, b.data},
+         {DNNL_ARG_DST, y.data}});
+  });
+}
+
+void OnednnOps::conv2d_backward_input(Stream& stream, const Window& window, const Tensor& dy,
+                                      const Tensor& w, const Tensor& dx) {
+  launch_on_one_thread(stream, [=, this] {
+    if (dy.shape[0] == 0) return;
+    run(key(Kind::conv2d_backward_input, 0, window, {&dy, &w, &dx}),
+        [&] { return prepare_convolution_backward_input(cpu_, layouts_, window, dy, w, dx); },
+        {{DNNL_ARG_DIFF_DST, dy.data}, {DNNL_ARG_WEIGHTS, w.data}, {DNNL_ARG_DIFF_SRC, dx.data}});
+  });
+}
+
+void OnednnOps::conv2d_backward_weights(Stream& stream, const Window& window, const Tensor& dy,
+                                        const Tensor& x, Accumulate accumulate, const Tensor& dw,
+                                        const Tensor& db) {
+  launch_on_one_thread(stream, [=, this] {
+    if (dy.shape[0] == 0) {
+      if (accumulate == Accumulate::add) return;
+      zero(dw);
+      if (db) zero(db);
+      return;
+    }
+    const std::int64_t variant = (db ? 2 : 0) + (accumulate == Accumulate::add ? 1 : 0);
+    run(key(Kind::conv2d_backward_weights, variant, window, {&dy, &x, &dw}),
+        [&] {
+          return prepare_convolution_backward_weights(cpu_, layouts_, window, dy, x, accumulate, dw,
+                                                      db);
+        },
+        {{DNNL_ARG_DIFF_DST, dy.data},
+         {DNNL_ARG_SRC, x.data},
+         {DNNL_ARG_DIFF_WEIGHTS, dw.data},
+         {DNNL_ARG_DIFF_BIAS, db.data}});
+  });
+}
+
+void OnednnOps::linear(Stream& stream, const Tensor& x, const Tensor& w, const Tensor& b,
+                       const Tensor& y) {
+  launch_on_one_thread(stream, [=] { onednn::linear(x, w, b, y); });
+}
+
+void OnednnOps::linear_backward_input(Stream& stream, const Tensor& dy, const Tensor& w,
+                                      const Tensor& dx) {
+  launch_on_one_thread(stream, [=] { onednn::linear_backward_input(dy, w, dx); });
+}
+
+void OnednnOps::linear_backward_weights(Stream& stream, const Tensor& dy, const Tensor& x,
+                                        Accumulate accumulate, const Tensor& dw, const Tensor& db) {
+  launch_on_one_thread(stream, [=] { onednn::linear_backward_weights(dy, x, accumulate, dw, db); });
+}
+
+void OnednnOps::batchnorm(Stream& stream, double epsilon, const Tensor& x, const Tensor& gamma,
+                          const Tensor& beta, const Tensor& y, const Tensor& mean,
+                          const Tensor& variance) {
+  // The library is slower than the reference in the plain layout.
+  if (!blocked(x)) {
+    return ReferenceOps::batchnorm(stream, epsilon, x, gamma, beta, y, mean, variance);
+  }
+  launch_on_one_thread(stream, [=, this] {
+    run(key(Kind::batchnorm, std::bit_cast<std::int64_t>(epsilon), {}, {&x}),
+        [&] { return prepare_batchnorm(cpu_, layouts_, epsilon, x); },
+        {{DNNL_ARG_SRC, x.data},
+         {DNNL_ARG_SCALE, gamma.data},
+         {DNNL_ARG_SHIFT, beta.data},
+         {DNNL_ARG_DST, y.data},
+         {DNNL_ARG_MEAN, mean.data},
+         {DNNL_ARG_VARIANCE, variance.data}});
+  });
+}
+
+void OnednnOps::batchnorm_inference(Stream& stream, double epsilon, const Tensor& x,
+                                    const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                                    const Tensor& variance, const Tensor& y) {
+  if (!blocked(x)) {
+    return ReferenceOps::batchnorm_inference(stream, epsilon, x, gamma, beta, mean, variance, y);
+  }
+  launch_on_one_thread(stream, [=, this] {
+    with_block(layouts_.block(), [&](auto block) {
+      onednn::batchnorm_inference<block>(epsilon, x, gamma, beta, mean, variance, y);
+    });
+  });
+}
+
+void OnednnOps::batchnorm_backward(Stream& stream, double epsilon, const Tensor& dy,
+                                   const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                   const Tensor& variance, const Tensor& dx, Accumulate accumulate,
+                                   const Tensor& dgamma, const Tensor& dbeta) {
+  if (!blocked(x)) {
+    return ReferenceOps::batchnorm_backward(stream, epsilon, dy, x, gamma, mean, variance, dx,
+                                            accumulate, dgamma, dbeta);
+  }
+  launch_on_one_thread(stream, [=, this] {
+    if (x.shape[0] == 0) {
+      if (accumulate == Accumulate::add) return;
+      zero(dgamma);
+      zero(dbeta);
+      return;
+    }
+    const Kind kind =
+        accumulate == Accumulate::add ? Kind::batchnorm_backward_add : Kind::batchnorm_backward_set;
+    run(key(kind, std::bit_cast<std::int64_t>(epsilon), {}, {&x}),
+        [&] { return prepare_batchnorm_backward(cpu_, layouts_, epsilon, x, accumulate); },
+        {{DNNL_ARG_DIFF_DST, dy.data},
+         {DNNL_ARG_SRC, x.data},
+         {DNNL_ARG_MEAN, mean.data},
+         {DNNL_ARG_VARIANCE, variance.data},
+         {DNNL_ARG_SCALE, gamma.data},
+         {DNNL_ARG_SHIFT, gamma.data},
+         {DNNL_ARG_DIFF_SRC, dx.data},
+         {DNNL_ARG_DIFF_SCALE, dgamma.data},
+         {DNNL_ARG_DIFF_SHIFT, dbeta.data}});
+  });
+}
+
+void OnednnOps::maxpool(Stream& stream, const Window& window, const Tensor& x, const Tensor& y,
+                        std::byte* choice) {
+  if (!blocked(x)) return ReferenceOps::maxpool(stream, window, x, y, choice);
+  launch_on_one_thread(stream, [=, this] {
+    with_block(layouts_.block(), [&](auto block) { onednn::maxpool<block>(window, x, y, choice); });
+  });
+}
+
+void OnednnOps::maxpool_backward(Stream& stream, const Window& window, const Tensor& dy,
+                                 const std::byte* choice, const Tensor& dx) {
+  if (!blocked(dy)) return ReferenceOps::maxpool_backward(stream, window, dy, choice, dx);
+  launch_on_one_thread(stream, [=, this] {
+    with_block(layouts_.block(),
+               [&](auto block) { onednn::maxpool_backward<block>(window, dy, choice, dx); });
+  });
+}
+
+void OnednnOps::avgpool(Stream& stream, const Window& window, const Tensor& x, const Tensor& y) {
+  if (!blocked(x)) return ReferenceOps::avgpool(stream, window, x, y);
+  launch_on_one_thread(stream, [=, this] {
+    with_block(layouts_.block(), [&](auto block) { onednn::avgpool<block>(window, x, y); });
+  });
+}
+
+void OnednnOps::avgpool_backward(Stream& stream, const Window& window, const Tensor& dy,
+                                 const Tensor& dx) {
+  if (!blocked(dy)) return ReferenceOps::avgpool_backward(stream, window, dy, dx);
+  launch_on_one_thread(stream, [=, this] {
+    with_block(layouts_.block(),
+               [&](auto block) { onednn::avgpool_backward<block>(window, dy, dx); });
+  });
+}
+
+void OnednnOps::dropout(Stream& stream, double p, const base::Philox& key,
+                        std::span<const std::uint64_t> samples, const Tensor& x, const Tensor& y) {
+  if (!blocked(x)) return ReferenceOps::dropout(stream, p, key, samples, x, y);
+  launch_on_one_thread(stream, [=, this] {
+    with_block(layouts_.block(),
+               [&](auto block) { onednn::dropout<block>(p, key, samples, x, y); });
+  });
+}
+
+}  // namespace dynpipe::ops::onednn
+
+namespace dynpipe::ops {
+
+std::unique_ptr<Ops> make_onednn_ops() {
+  return std::make_unique<onednn::OnednnOps>();
+}
+
+}  // namespace dynpipe::ops
