@@ -1,0 +1,118 @@
+#include "nn/chain.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace dynpipe::nn {
+namespace {
+
+std::span<const Tensor> part(std::span<const Tensor> all, std::size_t first, std::size_t count) {
+  return all.empty() ? all : all.subspan(first, count);
+}
+
+void poll(const Pass& pass) {
+  if (pass.between_layers != nullptr) (*pass.between_layers)();
+}
+
+}  // namespace
+
+Portion Portion::after(const Portion& previous) const {
+  return {previous.first_parameter + previous.parameters, parameters,
+          previous.first_statistic + previous.statistics, statistics};
+}
+
+Weights Portion::of(const Weights& all) const {
+  return {part(all.parameters, first_parameter, parameters),
+          part(all.statistics, first_statistic, statistics)};
+}
+
+Gradients Portion::of(const Gradients& all) const {
+  return {part(all.parameters, first_parameter, parameters), all.accumulate,
+          part(all.statistics, first_statistic, statistics)};
+}
+
+Chain::Chain(std::span<const model::Layer> layers, Layout input_layout, std::int64_t max_samples,
+             const Ops& ops, const model::LayerTypes& types)
+    : dtype_(ops.dtype()) {
+  if (layers.empty()) throw std::logic_error("a chain has at least one layer");
+  layers_.reserve(layers.size());
+  Layout layout = input_layout;
+  Portion portion;
+  for (const model::Layer& description : layers) {
+    const std::size_t index = layers_.size();
+    std::unique_ptr<Layer> layer = make_layer({description, layout, max_samples, ops, types});
+    layout = layer->output_layout();
+    portion = Portion{.parameters = description.facts.parameters.size(),
+                      .statistics = description.facts.statistics.size()}
+                  .after(portion);
+    if (index == first_trainable_ && portion.parameters == 0) ++first_trainable_;
+    if (index > 0) {
+      std::size_t& buffer = gradient_bytes_[index % 2];
+      buffer = std::max(buffer, batch_bytes(layer->input(), max_samples, dtype_));
+    }
+    layer_scratch_bytes_ = std::max(layer_scratch_bytes_, device::aligned(layer->scratch_bytes()));
+    const std::size_t output_offset = arena_bytes_;
+    const std::size_t saved_offset =
+        output_offset + batch_bytes(layer->output(), max_samples, dtype_);
+    arena_bytes_ = saved_offset + device::aligned(layer->saved_bytes());
+    layers_.push_back({std::move(layer), portion, output_offset, saved_offset});
+  }
+}
+
+Portion Chain::portion() const {
+  const Portion& last = layers_.back().portion;
+  return {0, last.first_parameter + last.parameters, 0, last.first_statistic + last.statistics};
+}
+
+std::size_t Chain::scratch_bytes() const {
+  return gradient_bytes_[0] + gradient_bytes_[1] + layer_scratch_bytes_;
+}
+
+Tensor Chain::output_in(std::byte* arena, std::int64_t n) const {
+  return output_of(layers_.back(), arena, n);
+}
+
+void Chain::forward(const Pass& pass, const Weights& weights, const Tensor& x,
+                    std::byte* arena) const {
+  Tensor in = x;
+  for (const Slot& slot : layers_) {
+    if (&slot != &layers_.front()) poll(pass);
+    const Tensor out = output_of(slot, arena, x.shape[0]);
+    slot.layer->forward(pass, slot.portion.of(weights), in, out, arena + slot.saved_offset);
+    in = out;
+  }
+}
+
+void Chain::backward(const Pass& pass, const Weights& weights, const Tensor& x, const Tensor& dy,
+                     std::byte* arena, const Gradients& gradients, const Tensor& dx) const {
+  const std::int64_t n = x.shape[0];
+  Pass inner = pass;
+  const std::array<std::byte*, 2> buffers{inner.scratch.take(gradient_bytes_[0]),
+                                          inner.scratch.take(gradient_bytes_[1])};
+  // Without dx, what lies before the first parameters has nothing to find out.
+  const std::size_t last = dx ? 0 : first_trainable_;
+  Tensor out_gradient = dy;
+  for (std::size_t index = layers_.size(); index-- > last;) {
+    const Slot& slot = layers_[index];
+    const Tensor in = index == 0 ? x : output_of(layers_[index - 1], arena, n);
+    Tensor in_gradient = dx;
+    if (index > last) {
+      in_gradient = in;
+      in_gradient.data = buffers[index % 2];
+    }
+    slot.layer->backward(inner, slot.portion.of(weights), in, output_of(slot, arena, n),
+                         out_gradient, arena + slot.saved_offset, slot.portion.of(gradients),
+                         in_gradient);
+    out_gradient = in_gradient;
+    if (index > last) poll(pass);
+  }
+}
+
+Tensor Chain::output_of(const Slot& slot, std::byte* arena, std::int64_t n) const {
+  return {.data = arena + slot.output_offset,
+          .dtype = dtype_,
+          .layout = slot.layer->output_layout(),
+          .shape = slot.layer->output().with_batch(n)};
+}
+
+}  // namespace dynpipe::nn

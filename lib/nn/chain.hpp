@@ -1,0 +1,73 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "nn/layer.hpp"
+
+namespace dynpipe::nn {
+
+/// Which of a flat list's parameters and statistics belong to a layer or a chain.
+struct Portion {
+  std::size_t first_parameter = 0, parameters = 0;
+  std::size_t first_statistic = 0, statistics = 0;
+
+  /// This many, following those of `previous`.
+  Portion after(const Portion& previous) const;
+  /// Lists of statistics may be missing (empty); the portion of such a list is empty.
+  Weights of(const Weights& all) const;
+  Gradients of(const Gradients& all) const;
+};
+
+/// Layers one after another: a stage of the pipeline, or the inside of a block.
+///
+/// A microbatch's activations live in one arena of `arena_bytes()`: every layer's output and what
+/// it saved. Weights, gradients and statistics are flat lists in the order of the layers.
+class Chain {
+ public:
+  /// `layers` (at least one) for microbatches of up to `max_samples`; they are not kept.
+  Chain(std::span<const model::Layer> layers, Layout input_layout, std::int64_t max_samples,
+        const Ops& ops, const model::LayerTypes& types);
+
+  const Shape& input() const { return layers_.front().layer->input(); }   ///< of one sample
+  const Shape& output() const { return layers_.back().layer->output(); }  ///< of one sample
+  Layout input_layout() const { return layers_.front().layer->input_layout(); }
+  Layout output_layout() const { return layers_.back().layer->output_layout(); }
+  int size() const { return static_cast<int>(layers_.size()); }
+  /// All of the chain's parameters and statistics.
+  Portion portion() const;
+
+  std::size_t arena_bytes() const { return arena_bytes_; }
+  std::size_t scratch_bytes() const;
+
+  /// The last layer's output within an arena, for a microbatch of n samples.
+  Tensor output_in(std::byte* arena, std::int64_t n) const;
+
+  void forward(const Pass& pass, const Weights& weights, const Tensor& x, std::byte* arena) const;
+  /// dy is only read; dx may be empty.
+  void backward(const Pass& pass, const Weights& weights, const Tensor& x, const Tensor& dy,
+                std::byte* arena, const Gradients& gradients, const Tensor& dx) const;
+
+ private:
+  struct Slot {
+    std::unique_ptr<Layer> layer;
+    Portion portion;
+    std::size_t output_offset, saved_offset;  ///< in an arena
+  };
+
+  Tensor output_of(const Slot& slot, std::byte* arena, std::int64_t n) const;
+
+  std::vector<Slot> layers_;
+  tensor::DType dtype_;
+  std::size_t arena_bytes_ = 0;
+  std::size_t layer_scratch_bytes_ = 0;  ///< of the layer that takes most
+  /// Gradients between layers alternate between two buffers: what layer i hands down is in i % 2.
+  std::array<std::size_t, 2> gradient_bytes_{};
+  std::size_t first_trainable_ = 0;  ///< no layer before it has parameters
+};
+
+}  // namespace dynpipe::nn

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/model.hpp"
+#include "tensor/state_dict.hpp"
+#include "tensor/tensor.hpp"
+
+namespace dynpipe::nn {
+
+/// Where each of a list of named tensors lies in one flat buffer, every one aligned to 64 bytes.
+class FlatLayout {
+ public:
+  struct Entry {
+    std::string name;  ///< full: "conv1.weight"
+    base::Shape shape;
+    std::int64_t offset;  ///< in elements
+  };
+
+  void append(std::string name, const base::Shape& shape);
+  const std::vector<Entry>& entries() const { return entries_; }
+  /// Length of the buffer, a multiple of 16.
+  std::int64_t elements() const { return elements_; }
+  /// Views of a buffer laid out so.
+  std::vector<tensor::Tensor> views(std::byte* data, tensor::DType dtype) const;
+
+ private:
+  std::vector<Entry> entries_;
+  std::int64_t elements_ = 0;
+};
+
+/// Layouts of the parameters, or running statistics, of layers in order.
+FlatLayout parameter_layout(std::span<const model::Layer> layers);
+FlatLayout statistic_layout(std::span<const model::Layer> layers);
+
+/// Momentum of each running statistic, in the order of `statistic_layout`.
+std::vector<double> statistic_momenta(std::span<const model::Layer> layers);
+
+/// Parameters and statistics as training starts: drawn from (seed, name), so that any plan starts
+/// alike.
+tensor::StateDict initial_state(std::span<const model::Layer> layers, std::uint64_t seed);
+
+}  // namespace dynpipe::nn
