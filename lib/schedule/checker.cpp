@@ -206,6 +206,7 @@ class RankRun {
 
   bool update_wait(std::int64_t g, Shared& shared) {
     if (g >= reductions_) fail("waits for reduction {}, which it has not started", g);
+    if (awaited_ == g) fail("waits for reduction {} twice", g);
     const int replicas = plan_.stages[static_cast<std::size_t>(stage_)].replicas();
     if (shared.reductions_started[{stage_, g}] < replicas) return false;
     awaited_ = g;

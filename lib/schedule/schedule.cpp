@@ -201,6 +201,12 @@ Stream evaluation_stream(const Plan& plan, int rank, std::int64_t count) {
   return stream;
 }
 
+Segment steady_segment(const Plan& plan) {
+  // Receives are posted at most W_0 microbatches ahead, which for a replica that owns one
+  // microbatch a group are as many groups; the pipeline fills in as many again.
+  return {0, 2 * std::int64_t{stage_at(plan, 0).warmup} + 6};
+}
+
 std::vector<Stream> training_streams(const Plan& plan, Segment segment) {
   std::vector<Stream> streams;
   for (int rank = 0; rank < plan.ranks(); ++rank) {

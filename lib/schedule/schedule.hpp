@@ -28,6 +28,10 @@ Stream training_stream(const plan::Plan& plan, int rank, Segment segment);
 /// Owners are those of training; `count` is a multiple of M (the last microbatches may be empty).
 Stream evaluation_stream(const plan::Plan& plan, int rank, std::int64_t count);
 
+/// A segment from the start that is long enough to hold every situation there is: in longer ones
+/// only the numbers go on.
+Segment steady_segment(const plan::Plan& plan);
+
 /// Streams of all ranks, by rank.
 std::vector<Stream> training_streams(const plan::Plan& plan, Segment segment);
 std::vector<Stream> evaluation_streams(const plan::Plan& plan, std::int64_t count);

@@ -57,17 +57,31 @@ class LoopbackHub::Courier {
   Courier(const Courier&) = delete;
   Courier& operator=(const Courier&) = delete;
   ~Courier() {
-    {
-      const std::lock_guard lock(mutex_);
-      closing_ = true;
-    }
-    changed_.notify_one();
+    close();
     thread_.join();
+  }
+
+  void close() {
+    std::unique_lock lock(mutex_);
+    closing_ = true;
+    changed_.notify_all();
+    stopped_.wait(lock, [this] { return has_stopped_; });
+    for (auto& [key, waiting] : waiting_) {
+      for (auto* ends : {&waiting.sends, &waiting.receives}) {
+        for (End& end : *ends) end.done->reach();
+      }
+    }
+    waiting_.clear();
+    reach_all(matched_);
   }
 
   std::shared_ptr<HostEvent> post(const MessageName& name, End end, bool is_send) {
     std::shared_ptr<HostEvent> done = end.done;
     const std::lock_guard lock(mutex_);
+    if (closing_) {
+      done->reach();
+      return done;
+    }
     Waiting& waiting = waiting_[key_of(name)];
     auto& others = is_send ? waiting.receives : waiting.sends;
     if (others.empty()) {
@@ -96,7 +110,12 @@ class LoopbackHub::Courier {
         if (under_way.empty()) {
           changed_.wait(lock, [this] { return closing_ || !matched_.empty(); });
         }
-        if (closing_) return;
+        if (closing_) {
+          reach_all(under_way);
+          has_stopped_ = true;
+          stopped_.notify_all();
+          return;
+        }
         under_way.splice(under_way.end(), matched_);
       }
       const std::size_t before = under_way.size();
@@ -105,9 +124,17 @@ class LoopbackHub::Courier {
     }
   }
 
+  static void reach_all(std::list<Delivery>& deliveries) {
+    for (Delivery& delivery : deliveries) {
+      delivery.from.done->reach();
+      delivery.into.done->reach();
+    }
+    deliveries.clear();
+  }
+
   bool deliver(Delivery& delivery) {
     const auto bytes = std::min(delivery.from.bytes.size(), delivery.into.bytes.size());
-    if (!options_.ignore_free && !delivery.into.ready.reached()) return false;
+    if (!delivery.into.ready.reached()) return false;
     if (!delivery.poisoned && bytes > 0) {
       std::memset(delivery.into.bytes.data(), k_poison, delivery.into.bytes.size());
     }
@@ -124,11 +151,11 @@ class LoopbackHub::Courier {
   base::SteadyClock clock_;
   base::Philox delays_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, stopped_;
   std::map<Key, Waiting> waiting_;
   std::list<Delivery> matched_;
   std::uint64_t deliveries_ = 0;
-  bool closing_ = false;
+  bool closing_ = false, has_stopped_ = false;
   std::thread thread_;  // last: it starts when all else is there
 };
 
@@ -190,6 +217,9 @@ class LoopbackChannel final : public Channel {
 
 LoopbackHub::LoopbackHub(LoopbackOptions options) : courier_(std::make_unique<Courier>(options)) {}
 LoopbackHub::~LoopbackHub() = default;
+void LoopbackHub::close() {
+  courier_->close();
+}
 
 std::unique_ptr<Channel> LoopbackHub::make_channel(int rank, const base::Clock& clock,
                                                    WaitPolicy policy) {

@@ -11,10 +11,8 @@ struct LoopbackOptions {
   std::uint64_t seed = 1;
   /// Messages take a random time below this, and overtake one another.
   double longest_delay_s = 50e-6;
-  /// Seeded mistakes for tests of the tests: deliver without waiting for the sender's data, or for
-  /// the receiver's memory, to be ready.
+  /// A seeded mistake, for tests of the tests: deliver without waiting for the sender's data.
   bool ignore_ready = false;
-  bool ignore_free = false;
 };
 
 /// Ranks as threads of one process. A courier thread copies each message once both ends are ready,
@@ -28,6 +26,10 @@ class LoopbackHub {
 
   /// One rank's end, to be used by one thread; the hub outlives it.
   std::unique_ptr<Channel> make_channel(int rank, const base::Clock& clock, WaitPolicy policy);
+
+  /// Deliver nothing any more, and end every wait: for when a rank has failed. Any thread may call
+  /// it; after that no buffer that was handed over is touched.
+  void close();
 
   class Courier;
 

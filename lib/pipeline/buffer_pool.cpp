@@ -1,0 +1,42 @@
+#include "pipeline/buffer_pool.hpp"
+
+#include <stdexcept>
+
+namespace dynpipe::pipeline {
+
+BufferPool::BufferPool(std::string what, device::Device& device, std::size_t bytes, int count)
+    : what_(std::move(what)), bytes_(bytes) {
+  for (int i = 0; i < count; ++i) {
+    buffers_.push_back(device.allocate(bytes));
+    returned_.push_back({static_cast<std::size_t>(i), {}, std::nullopt});
+  }
+}
+
+BufferPool::Lease BufferPool::acquire(comm::Channel& channel, device::Stream& stream) {
+  if (returned_.empty())
+    throw std::logic_error("the schedule needs more " + what_ + " than it said");
+  const Returned next = returned_.front();
+  returned_.pop_front();
+  std::byte* data = buffers_[next.index].data();
+  if (!next.departing) return {next.index, data, next.free};
+  channel.wait(*next.departing);
+  stream.discard(data, bytes_);
+  return {next.index, data, stream.record()};
+}
+
+void BufferPool::release(const Lease& lease, device::Stream& stream,
+                         std::optional<comm::Ticket> departing) {
+  // A message still leaving reads the buffer outside the stream's order: `acquire` discards it
+  // then.
+  if (!departing) stream.discard(lease.data, bytes_);
+  returned_.push_back({lease.index, stream.record(), departing});
+}
+
+void BufferPool::settle(comm::Channel& channel) {
+  for (Returned& returned : returned_) {
+    if (returned.departing) channel.wait(*returned.departing);
+    returned.departing.reset();
+  }
+}
+
+}  // namespace dynpipe::pipeline

@@ -1,0 +1,112 @@
+#include "pipeline/weight_store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "base/errors.hpp"
+#include "tensor/host_copy.hpp"
+
+namespace dynpipe::pipeline {
+
+WeightStore::WeightStore(std::span<const model::Layer> layers, int delay,
+                         const nn::OptimizerSettings& optimizer, tensor::DType dtype,
+                         device::Device& device)
+    : parameters_(nn::parameter_layout(layers)),
+      statistics_(nn::statistic_layout(layers)),
+      momenta_(nn::statistic_momenta(layers)),
+      optimizer_(optimizer),
+      dtype_(dtype),
+      running_(allocate(statistics_, device)) {
+  for (int v = 0; v <= delay; ++v) versions_.push_back(allocate(parameters_, device));
+  for (int i = 0; i < optimizer.states(); ++i) states_.push_back(allocate(parameters_, device));
+  state_views_.resize(parameters_.entries().size());
+  for (std::size_t p = 0; p < state_views_.size(); ++p) {
+    for (const Flat& state : states_) state_views_[p].push_back(state.views[p]);
+  }
+}
+
+WeightStore::Flat WeightStore::allocate(const nn::FlatLayout& layout,
+                                        device::Device& device) const {
+  Flat flat;
+  flat.buffer =
+      device.allocate(static_cast<std::size_t>(layout.elements()) * tensor::size_of(dtype_));
+  flat.views = layout.views(flat.buffer.data(), dtype_);
+  return flat;
+}
+
+const WeightStore::Flat& WeightStore::at(std::int64_t version) const {
+  return versions_[static_cast<std::size_t>(version) % versions_.size()];
+}
+
+std::int64_t WeightStore::version_of(std::int64_t group) const {
+  const auto delay = static_cast<std::int64_t>(versions_.size()) - 1;
+  const std::int64_t version = std::max(base_, group - delay);
+  if (version > newest_ || version < newest_ - delay) {
+    throw std::logic_error(
+        fmt::format("group {} needs version {}, the newest is {}", group, version, newest_));
+  }
+  return version;
+}
+
+nn::Weights WeightStore::weights(std::int64_t version) const {
+  return {at(version).views, running_.views};
+}
+
+void WeightStore::update(ops::Ops& ops, device::Stream& stream, double learning_rate,
+                         std::span<const tensor::Tensor> gradients) {
+  const Flat& from = at(newest_);
+  const Flat& into = at(newest_ + 1);
+  for (std::size_t p = 0; p < gradients.size(); ++p) {
+    nn::optimizer_step(ops, stream, optimizer_, learning_rate, steps_, from.views[p], gradients[p],
+                       state_views_[p], into.views[p]);
+  }
+  ++newest_;
+  ++steps_;
+}
+
+void WeightStore::fold(ops::Ops& ops, device::Stream& stream,
+                       std::span<const tensor::Tensor> statistics) {
+  for (std::size_t i = 0; i < statistics.size(); ++i) {
+    ops.fold(stream, momenta_[i], statistics[i], running_.views[i]);
+  }
+}
+
+void WeightStore::load(const tensor::StateDict& state, std::int64_t version,
+                       const std::string& source) {
+  const auto take = [&](const nn::FlatLayout& layout, const std::vector<tensor::Tensor>& views) {
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      const auto& entry = layout.entries()[i];
+      const auto found = state.find(entry.name);
+      if (found == state.end()) throw base::InputError(source, entry.name, "is missing");
+      if (!(found->second.shape == entry.shape)) {
+        throw base::InputError(
+            source, entry.name,
+            fmt::format("has shape {}, the model needs {}", found->second.shape.to_string(),
+                        entry.shape.to_string()));
+      }
+      tensor::from_host(found->second, views[i]);
+    }
+  };
+  base_ = newest_ = version;
+  steps_ = 0;
+  take(parameters_, at(version).views);
+  take(statistics_, running_.views);
+  for (const Flat& flat : states_) std::memset(flat.buffer.data(), 0, flat.buffer.bytes());
+}
+
+tensor::StateDict WeightStore::save() const {
+  tensor::StateDict state;
+  const auto put = [&](const nn::FlatLayout& layout, const std::vector<tensor::Tensor>& views) {
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      state[layout.entries()[i].name] = tensor::to_host(views[i]);
+    }
+  };
+  put(parameters_, at(newest_).views);
+  put(statistics_, running_.views);
+  return state;
+}
+
+}  // namespace dynpipe::pipeline

@@ -1,0 +1,395 @@
+#include "pipeline/worker.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace dynpipe::pipeline {
+namespace {
+
+using comm::MessageName;
+using schedule::Op;
+using tensor::Tensor;
+
+constexpr std::int64_t k_evaluation =
+    -1;  // key of the totals of an evaluation, which has no groups
+
+/// How the input of layer `first` lies in memory: decided by the layers before it, so by the model.
+tensor::Layout layout_before(const model::Model& model, int first, std::int64_t max_samples,
+                             const ops::Ops& ops) {
+  tensor::Layout layout = tensor::Layout::plain;
+  for (int i = 0; i < first; ++i) {
+    const nn::LayerContext context{model.layers[static_cast<std::size_t>(i)], layout, max_samples,
+                                   ops, nn::layer_types()};
+    layout = nn::make_layer(context)->output_layout();
+  }
+  return layout;
+}
+
+std::span<const model::Layer> layers_of(const model::Model& model, const plan::Stage& stage) {
+  return std::span(model.layers)
+      .subspan(static_cast<std::size_t>(stage.first),
+               static_cast<std::size_t>(stage.last - stage.first + 1));
+}
+
+/// What a rank's streams hold at most.
+schedule::Footprint largest_footprint(const plan::Plan& plan, int rank) {
+  const schedule::Segment steady = schedule::steady_segment(plan);
+  const auto training =
+      schedule::footprint(plan, rank, schedule::training_stream(plan, rank, steady));
+  const auto evaluation = schedule::footprint(
+      plan, rank, schedule::evaluation_stream(plan, rank, steady.end_group * plan.microbatches));
+  return {std::max(training.activations, evaluation.activations),
+          std::max(training.inputs, evaluation.inputs),
+          std::max(training.incoming_gradients, evaluation.incoming_gradients),
+          std::max(training.gradient_sums, evaluation.gradient_sums)};
+}
+
+comm::Payload payload_of(schedule::Payload payload) {
+  return payload == schedule::Payload::activation ? comm::Payload::activation
+                                                  : comm::Payload::gradient;
+}
+
+}  // namespace
+
+/// The stage's memory, in buffers that take turns.
+struct Worker::Pools {
+  Pools(const Worker& worker, const schedule::Footprint& need) {
+    const WorkerSetup& setup = worker.setup_;
+    const auto bytes_of = [&](const base::Shape& sample) {
+      return static_cast<std::size_t>(sample.elements() * setup.max_samples) *
+             tensor::size_of(worker.ops_.dtype());
+    };
+    const std::size_t input_bytes = bytes_of(worker.chain_.input());
+    const std::size_t output_bytes = bytes_of(worker.chain_.output());
+    labels_at = worker.chain_.arena_bytes();
+    loss_gradient_at = labels_at + device::aligned(static_cast<std::size_t>(setup.max_samples) * 4);
+    const std::size_t arena_bytes =
+        worker.last_stage() ? loss_gradient_at + output_bytes : labels_at;
+    const auto sum_elements = static_cast<std::size_t>(worker.weights_.parameters().elements() +
+                                                       worker.weights_.statistics().elements() *
+                                                           worker.plan_.microbatches);
+    const int groups = 2 + worker.own_.warmup / worker.plan_.microbatches;
+    device::Device& device = setup.device;
+    inputs.emplace("inputs", device, input_bytes, need.inputs);
+    arenas.emplace("activation arenas", device, arena_bytes, need.activations);
+    gradients.emplace("incoming gradients", device, output_bytes, need.incoming_gradients);
+    outgoing.emplace("outgoing gradients", device, input_bytes, worker.first_stage() ? 0 : 2);
+    sums.emplace("gradient sums", device, sum_elements * tensor::size_of(worker.ops_.dtype()),
+                 need.gradient_sums);
+    totals.emplace("loss totals", device, 2 * sizeof(double), groups + 4);
+  }
+
+  std::optional<BufferPool> inputs, arenas, gradients, outgoing, sums, totals;
+  std::size_t labels_at = 0, loss_gradient_at = 0;  ///< in the last stage's arena
+};
+
+Worker::Worker(const WorkerSetup& setup)
+    : setup_(setup),
+      plan_(setup.plan),
+      rank_(setup.channel.rank()),
+      stage_(setup.plan.stage_of(rank_)),
+      own_(setup.plan.stages[static_cast<std::size_t>(stage_)]),
+      ops_(setup.ops),
+      channel_(setup.channel),
+      stream_(setup.device.make_stream(fmt::format("compute {}", rank_))),
+      chain_(layers_of(setup.model, own_),
+             layout_before(setup.model, own_.first, setup.max_samples, setup.ops),
+             setup.max_samples, setup.ops, nn::layer_types()),
+      weights_(layers_of(setup.model, own_), plan_.delay(stage_), setup.optimizer,
+               setup.ops.dtype(), setup.device),
+      scratch_(setup.device.allocate(chain_.scratch_bytes())),
+      poll_([this] { channel_.poll(); }) {
+  const schedule::Footprint need = largest_footprint(plan_, rank_);
+  pools_ = std::make_unique<Pools>(*this, need);
+  if (own_.replicas() > 1) {
+    const std::int64_t elements =
+        weights_.parameters().elements() + weights_.statistics().elements() * plan_.microbatches;
+    reduction_ = std::make_unique<comm::OrderedSum>(channel_, setup.device, own_.ranks,
+                                                    ops_.dtype(), elements, need.gradient_sums);
+  }
+  if (rank_ == 0) {
+    auto sink = setup.on_group ? setup.on_group : [](const GroupMetrics&) {};
+    metrics_ = std::make_unique<MetricsLink>(plan_, channel_, setup.device, std::move(sink));
+  }
+}
+
+Worker::~Worker() {
+  stream_.reset();
+}  // what it still runs uses everything else
+
+void Worker::load(const tensor::StateDict& state, std::int64_t version, const std::string& source) {
+  weights_.load(state, version, source);
+}
+
+void Worker::train(schedule::Segment segment, std::int64_t epoch, const Feed& feed) {
+  const double began_s = setup_.clock.now_s();
+  feed_ = &feed;
+  training_ = true;
+  epoch_ = epoch;
+  if (metrics_) metrics_->begin(segment);
+  execute(schedule::training_stream(plan_, rank_, segment));
+  if (metrics_) metrics_->finish();
+  drain();
+  charge(times_.total, began_s);
+}
+
+EvaluationTotals Worker::evaluate(std::int64_t count, const Feed& feed) {
+  feed_ = &feed;
+  training_ = false;
+  execute(schedule::evaluation_stream(plan_, rank_, count));
+  drain();
+  EvaluationTotals result;
+  const auto found = totals_.find(k_evaluation);
+  if (found == totals_.end()) return result;
+  const auto* totals = reinterpret_cast<const double*>(found->second.data);
+  result = {totals[0], totals[1], 0};
+  for (std::int64_t k = 0; k < count; ++k) {
+    if (plan_.owner(stage_, k) == rank_) result.samples += static_cast<double>(feed.size(k));
+  }
+  pools_->totals->release(found->second, *stream_);
+  totals_.erase(found);
+  return result;
+}
+
+void Worker::execute(const schedule::Stream& stream) {
+  for (const schedule::Instruction& instruction : stream) execute(instruction);
+}
+
+void Worker::execute(const schedule::Instruction& instruction) {
+  switch (instruction.op) {
+    case Op::receive:
+      return receive(instruction);
+    case Op::send:
+      return send(instruction);
+    case Op::forward:
+      return forward(instruction.index);
+    case Op::backward:
+      return backward(instruction.index);
+    case Op::reduce_start:
+      return reduce_start(instruction.index);
+    case Op::update_wait:
+      return update_wait(instruction.index);
+    case Op::update:
+      return update(instruction.index);
+  }
+}
+
+void Worker::receive(const schedule::Instruction& instruction) {
+  const bool activation = instruction.payload == schedule::Payload::activation;
+  Flight& flight = flights_[instruction.index];
+  BufferPool& pool = activation ? *pools_->inputs : *pools_->gradients;
+  BufferPool::Lease& lease = activation ? flight.input : flight.gradient;
+  lease = pool.acquire(channel_, *stream_);
+  const Tensor into = activation ? image(lease.data, chain_.input(), chain_.input_layout(),
+                                         feed_->size(instruction.index))
+                                 : image(lease.data, chain_.output(), chain_.output_layout(),
+                                         feed_->size(instruction.index));
+  (activation ? flight.activation_arrival : flight.gradient_arrival) = channel_.receive(
+      {payload_of(instruction.payload), instruction.index, instruction.peer, rank_},
+      {into.data, into.bytes()}, lease.free);
+}
+
+void Worker::send(const schedule::Instruction& instruction) {
+  Flight& flight = flights_.at(instruction.index);
+  const std::int64_t n = feed_->size(instruction.index);
+  const MessageName name{payload_of(instruction.payload), instruction.index, rank_,
+                         instruction.peer};
+  if (instruction.payload == schedule::Payload::activation) {
+    const Tensor output = chain_.output_in(flight.arena.data, n);
+    flight.departure = channel_.send(name, {output.data, output.bytes()}, stream_->record());
+    if (training_) return;  // the arena is needed until the backward
+    pools_->arenas->release(flight.arena, *stream_, flight.departure);
+  } else {
+    const Tensor dx = image(flight.outgoing.data, chain_.input(), chain_.input_layout(), n);
+    const comm::Ticket leaving = channel_.send(name, {dx.data, dx.bytes()}, stream_->record());
+    pools_->outgoing->release(flight.outgoing, *stream_, leaving);
+  }
+  flights_.erase(instruction.index);
+}
+
+void Worker::forward(std::int64_t microbatch) {
+  Flight& flight = flights_[microbatch];
+  const std::int64_t n = feed_->size(microbatch);
+  if (!first_stage()) await(flight.activation_arrival, times_.wait_activation);
+  flight.arena = pools_->arenas->acquire(channel_, *stream_);
+
+  const double began_s = setup_.clock.now_s();
+  if (first_stage()) {
+    flight.input = pools_->inputs->acquire(channel_, *stream_);
+    const Tensor x = image(flight.input.data, chain_.input(), chain_.input_layout(), n);
+    device::launch(*stream_, [feed = feed_, microbatch, x] { feed->write_input(microbatch, x); });
+  }
+  const Tensor x = image(flight.input.data, chain_.input(), chain_.input_layout(), n);
+  const std::int64_t version =
+      training_ ? weights_.version_of(microbatch / plan_.microbatches) : weights_.newest();
+  chain_.forward(pass_over(microbatch), weights_.weights(version), x, flight.arena.data);
+  if (last_stage()) add_loss(microbatch, flight, chain_.output_in(flight.arena.data, n));
+  if (training_) {
+    charge(times_.forward, began_s);
+    return;
+  }
+  pools_->inputs->release(flight.input, *stream_);
+  if (last_stage()) {
+    pools_->arenas->release(flight.arena, *stream_);
+    flights_.erase(microbatch);
+  }
+}
+
+void Worker::add_loss(std::int64_t microbatch, Flight& flight, const Tensor& logits) {
+  const std::int64_t group = training_ ? microbatch / plan_.microbatches : k_evaluation;
+  const bool fresh = !totals_.contains(group);
+  if (fresh) totals_[group] = pools_->totals->acquire(channel_, *stream_);
+  const Tensor totals{totals_[group].data, tensor::DType::float64, tensor::Layout::plain, {2}};
+  const std::int64_t n = feed_->size(microbatch);
+  const Tensor labels{
+      flight.arena.data + pools_->labels_at, tensor::DType::int32, tensor::Layout::plain, {n}};
+  device::launch(*stream_,
+                 [feed = feed_, microbatch, labels] { feed->write_labels(microbatch, labels); });
+  Tensor dlogits;
+  double scale = 0;
+  if (training_) {
+    dlogits = image(flight.arena.data + pools_->loss_gradient_at, chain_.output(),
+                    tensor::Layout::plain, n);
+    scale = 1.0 / static_cast<double>(feed_->group_size(group));
+  }
+  ops_.softmax_cross_entropy(*stream_, logits, labels, scale,
+                             fresh ? ops::Accumulate::set : ops::Accumulate::add, totals, dlogits);
+}
+
+void Worker::backward(std::int64_t microbatch) {
+  Flight& flight = flights_.at(microbatch);
+  const std::int64_t n = feed_->size(microbatch);
+  const std::int64_t group = microbatch / plan_.microbatches;
+  if (!last_stage()) await(flight.gradient_arrival, times_.wait_gradient);
+  if (!first_stage()) flight.outgoing = pools_->outgoing->acquire(channel_, *stream_);
+
+  const double began_s = setup_.clock.now_s();
+  GroupSum& sum = open_sum(group);
+  const Tensor x = image(flight.input.data, chain_.input(), chain_.input_layout(), n);
+  const Tensor dy = last_stage()
+                        ? image(flight.arena.data + pools_->loss_gradient_at, chain_.output(),
+                                tensor::Layout::plain, n)
+                        : image(flight.gradient.data, chain_.output(), chain_.output_layout(), n);
+  const Tensor dx = first_stage()
+                        ? Tensor{}
+                        : image(flight.outgoing.data, chain_.input(), chain_.input_layout(), n);
+  const nn::Gradients gradients{
+      sum.parameters, sum.begun ? ops::Accumulate::add : ops::Accumulate::set,
+      sum.statistics[static_cast<std::size_t>(microbatch % plan_.microbatches)]};
+  chain_.backward(pass_over(microbatch), weights_.weights(weights_.version_of(group)), x, dy,
+                  flight.arena.data, gradients, dx);
+  sum.begun = true;
+
+  pools_->inputs->release(flight.input, *stream_);
+  pools_->arenas->release(flight.arena, *stream_, flight.departure);
+  if (!last_stage()) pools_->gradients->release(flight.gradient, *stream_);
+  if (first_stage()) flights_.erase(microbatch);  // else once its gradient has been sent
+  charge(times_.backward, began_s);
+}
+
+Worker::GroupSum& Worker::open_sum(std::int64_t group) {
+  const auto [entry, fresh] = sums_.try_emplace(group);
+  GroupSum& sum = entry->second;
+  if (!fresh) return sum;
+  sum.lease = pools_->sums->acquire(channel_, *stream_);
+  const tensor::DType dtype = ops_.dtype();
+  const auto at = [&](std::int64_t element) {
+    return sum.lease.data + static_cast<std::size_t>(element) * tensor::size_of(dtype);
+  };
+  const std::int64_t parameters = weights_.parameters().elements();
+  const std::int64_t statistics = weights_.statistics().elements();
+  sum.parameters = weights_.parameters().views(sum.lease.data, dtype);
+  for (int j = 0; j < plan_.microbatches; ++j) {
+    sum.statistics.push_back(weights_.statistics().views(at(parameters + j * statistics), dtype));
+  }
+  // Replicas add up each other's statistics: those of microbatches that are not this one's are
+  // zero.
+  if (reduction_ && statistics > 0) {
+    ops_.fill(*stream_, 0,
+              {at(parameters), dtype, tensor::Layout::plain, {statistics * plan_.microbatches}});
+  }
+  return sum;
+}
+
+void Worker::reduce_start(std::int64_t group) {
+  GroupSum& sum = open_sum(group);
+  if (!sum.begun) {  // a replica without a microbatch adds nothing
+    ops_.fill(
+        *stream_, 0,
+        {sum.lease.data, ops_.dtype(), tensor::Layout::plain, {weights_.parameters().elements()}});
+  }
+  if (reduction_) reduction_->start(group, sum.lease.data, stream_->record());
+  if (!last_stage()) return;
+
+  if (!totals_.contains(group)) {
+    totals_[group] = pools_->totals->acquire(channel_, *stream_);
+    ops_.fill(*stream_, 0,
+              {totals_[group].data, tensor::DType::float64, tensor::Layout::plain, {2}});
+  }
+  const auto node = totals_.extract(group);
+  const BufferPool::Lease& totals = node.mapped();
+  const comm::Ticket leaving = channel_.send({comm::Payload::metrics, group, rank_, 0},
+                                             {totals.data, 2 * sizeof(double)}, stream_->record());
+  pools_->totals->release(totals, *stream_, leaving);
+}
+
+void Worker::update_wait(std::int64_t group) {
+  if (!reduction_) return;
+  const double began_s = setup_.clock.now_s();
+  reduction_->wait(group, *stream_);
+  charge(times_.wait_reduction, began_s);
+}
+
+void Worker::update(std::int64_t group) {
+  const double began_s = setup_.clock.now_s();
+  const auto node = sums_.extract(group);
+  const GroupSum& sum = node.mapped();
+  weights_.update(ops_, *stream_, setup_.learning_rate.at(group), sum.parameters);
+  for (int j = 0; j < plan_.microbatches; ++j) {
+    if (feed_->size(group * plan_.microbatches + j) > 0) {
+      weights_.fold(ops_, *stream_, sum.statistics[static_cast<std::size_t>(j)]);
+    }
+  }
+  pools_->sums->release(sum.lease, *stream_);
+  charge(times_.update, began_s);
+}
+
+void Worker::drain() {
+  const device::Event last = stream_->record();
+  channel_.wait_until([&] { return last.reached(); },
+                      [&] { return std::string("its own device to finish"); });
+  for (BufferPool* pool : {&*pools_->arenas, &*pools_->outgoing, &*pools_->totals}) {
+    pool->settle(channel_);
+  }
+}
+
+void Worker::await(std::optional<comm::Ticket>& arrival, double& waited_s) {
+  const double began_s = setup_.clock.now_s();
+  channel_.join(*arrival, *stream_);
+  channel_.retire(*arrival);
+  arrival.reset();
+  if (training_) charge(waited_s, began_s);
+}
+
+nn::Pass Worker::pass_over(std::int64_t microbatch) const {
+  return {ops_,
+          *stream_,
+          training_,
+          setup_.seed,
+          epoch_,
+          feed_->samples(microbatch),
+          nn::Scratch(scratch_.data(), scratch_.bytes()),
+          &poll_};
+}
+
+Tensor Worker::image(std::byte* data, const base::Shape& sample, tensor::Layout layout,
+                     std::int64_t n) const {
+  return {data, ops_.dtype(), layout, sample.with_batch(n)};
+}
+
+void Worker::charge(double& total_s, double since_s) const {
+  total_s += setup_.clock.now_s() - since_s;
+}
+
+}  // namespace dynpipe::pipeline

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "comm/channel.hpp"
+#include "comm/ordered_sum.hpp"
+#include "nn/chain.hpp"
+#include "nn/learning_rate.hpp"
+#include "pipeline/buffer_pool.hpp"
+#include "pipeline/feed.hpp"
+#include "pipeline/metrics_link.hpp"
+#include "pipeline/weight_store.hpp"
+#include "plan/plan.hpp"
+#include "schedule/schedule.hpp"
+
+namespace dynpipe::pipeline {
+
+/// Everything a rank needs to play its part in a plan. What is referred to outlives the worker.
+struct WorkerSetup {
+  const model::Model& model;
+  const plan::Plan& plan;
+  device::Device& device;
+  comm::Channel& channel;
+  ops::Ops& ops;  ///< this worker's alone
+  const base::Clock& clock;
+  nn::OptimizerSettings optimizer;
+  nn::LearningRate learning_rate;
+  std::int64_t max_samples = 1;  ///< of a microbatch
+  std::uint64_t seed = 1;
+  /// Told of every group on rank 0, in order; may be empty.
+  MetricsLink::Sink on_group;
+};
+
+/// Where a rank's time went, in seconds of the injected clock.
+struct StageTimes {
+  double forward = 0, backward = 0, update = 0;
+  double wait_activation = 0, wait_gradient = 0, wait_reduction = 0;
+  double total = 0;  ///< of training segments, drained
+
+  double busy() const { return forward + backward + update; }
+};
+
+/// Sums over the microbatches that a last-stage rank evaluated; zero elsewhere.
+struct EvaluationTotals {
+  double loss_sum = 0, correct = 0, samples = 0;
+};
+
+/// One rank of the pipeline: executes instruction streams, and knows nothing of schedules.
+///
+/// A microbatch's way through a rank: its activation arrives in an input buffer, the chain leaves
+/// every layer's output in an arena, the last output leaves from there; its gradient arrives in a
+/// buffer of its own, the chain turns it into the gradient of the input, which leaves from an
+/// outgoing buffer.
+class Worker {
+ public:
+  explicit Worker(const WorkerSetup& setup);
+  ~Worker();
+
+  /// Start from these weights as version `version`.
+  void load(const tensor::StateDict& state, std::int64_t version, const std::string& source);
+  /// Train the groups of a segment and drain. `feed` numbers microbatches through the run.
+  void train(schedule::Segment segment, std::int64_t epoch, const Feed& feed);
+  /// Evaluate microbatches [0, count) of `feed` on the newest version; `count` as in
+  /// evaluation_stream.
+  EvaluationTotals evaluate(std::int64_t count, const Feed& feed);
+  /// The newest version of this stage's weights, and its running statistics.
+  tensor::StateDict state() const { return weights_.save(); }
+  const StageTimes& times() const { return times_; }
+
+ private:
+  /// A microbatch between its first and its last instruction here.
+  struct Flight {
+    BufferPool::Lease input, arena, gradient, outgoing;
+    std::optional<comm::Ticket> activation_arrival, gradient_arrival, departure;
+  };
+  /// A group between its first backward and its update.
+  struct GroupSum {
+    BufferPool::Lease lease;
+    std::vector<tensor::Tensor> parameters;
+    std::vector<std::vector<tensor::Tensor>> statistics;  ///< [microbatch of the group]
+    bool begun = false;  ///< some microbatch has left its gradients
+  };
+  struct Pools;
+
+  void execute(const schedule::Stream& stream);
+  void execute(const schedule::Instruction& instruction);
+  void receive(const schedule::Instruction& instruction);
+  void send(const schedule::Instruction& instruction);
+  void forward(std::int64_t microbatch);
+  void backward(std::int64_t microbatch);
+  void reduce_start(std::int64_t group);
+  void update_wait(std::int64_t group);
+  void update(std::int64_t group);
+
+  void make_pools(const schedule::Stream& stream);
+  void drain();
+  GroupSum& open_sum(std::int64_t group);
+  void add_loss(std::int64_t microbatch, Flight& flight, const tensor::Tensor& logits);
+  void await(std::optional<comm::Ticket>& arrival, double& waited_s);
+  nn::Pass pass_over(std::int64_t microbatch) const;
+  tensor::Tensor image(std::byte* data, const base::Shape& sample, tensor::Layout layout,
+                       std::int64_t n) const;
+  bool first_stage() const { return stage_ == 0; }
+  bool last_stage() const { return stage_ + 1 == plan_.size(); }
+  /// Adds the time since `since_s` to `total_s`.
+  void charge(double& total_s, double since_s) const;
+
+  const WorkerSetup setup_;
+  const plan::Plan& plan_;
+  int rank_, stage_;
+  const plan::Stage& own_;
+  ops::Ops& ops_;
+  comm::Channel& channel_;
+  std::unique_ptr<device::Stream> stream_;
+  nn::Chain chain_;
+  WeightStore weights_;
+  device::Buffer scratch_;
+  std::function<void()> poll_;
+  std::unique_ptr<Pools> pools_;
+  std::unique_ptr<comm::OrderedSum> reduction_;
+  std::unique_ptr<MetricsLink> metrics_;
+
+  const Feed* feed_ = nullptr;  ///< of the segment under way
+  bool training_ = false;
+  std::int64_t epoch_ = 0;
+  std::unordered_map<std::int64_t, Flight> flights_;
+  std::unordered_map<std::int64_t, GroupSum> sums_;
+  std::unordered_map<std::int64_t, BufferPool::Lease> totals_;
+  StageTimes times_;
+};
+
+}  // namespace dynpipe::pipeline

@@ -1,0 +1,190 @@
+#include "support/scenario.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <thread>
+
+#include "base/random.hpp"
+#include "device/cpu/cpu_device.hpp"
+#include "device/fake/fake_device.hpp"
+
+namespace dynpipe::testing {
+namespace {
+
+constexpr comm::WaitPolicy k_patience{.deadline_s = 60, .spin_s = 0, .nap_s = 10e-6};
+
+std::unique_ptr<ops::Ops> make_ops(const Scenario& scenario) {
+  return scenario.onednn ? ops::make_onednn_ops() : ops::make_reference_ops(scenario.dtype);
+}
+
+}  // namespace
+
+Samples random_samples(const base::Shape& image, std::int64_t classes, std::int64_t count,
+                       std::uint64_t seed) {
+  Samples samples{image, {}, {}};
+  const base::Philox pixels(seed, "pixels");
+  const base::Philox labels(seed, "labels");
+  for (std::int64_t i = 0; i < count * image.elements(); ++i) {
+    samples.pixels.push_back(pixels.normal(static_cast<std::uint64_t>(i)));
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    samples.labels.push_back(static_cast<std::int32_t>(
+        labels.below(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(classes))));
+  }
+  return samples;
+}
+
+std::int64_t Scenario::group_size(std::int64_t group) const {
+  return group_sizes[static_cast<std::size_t>(group) % group_sizes.size()];
+}
+
+std::int64_t Scenario::largest_microbatch() const {
+  const std::int64_t largest = *std::max_element(group_sizes.begin(), group_sizes.end());
+  return (largest + plan.microbatches - 1) / plan.microbatches;
+}
+
+ScenarioFeed::ScenarioFeed(const Scenario& scenario) : scenario_(scenario) {
+  const std::int64_t m = scenario.plan.microbatches;
+  std::int64_t next = 0;
+  for (std::int64_t g = 0; g < scenario.updates; ++g) {
+    const std::int64_t n = scenario.group_size(g);
+    for (std::int64_t j = 0; j < m; ++j) {
+      std::vector<std::uint64_t> ids(static_cast<std::size_t>(n / m + (j < n % m ? 1 : 0)));
+      for (auto& id : ids) id = static_cast<std::uint64_t>(next++ % scenario.samples.size());
+      microbatches_.push_back(std::move(ids));
+    }
+  }
+}
+
+std::int64_t ScenarioFeed::size(std::int64_t microbatch) const {
+  return static_cast<std::int64_t>(samples(microbatch).size());
+}
+
+std::int64_t ScenarioFeed::group_size(std::int64_t group) const {
+  return scenario_.group_size(group);
+}
+
+std::span<const std::uint64_t> ScenarioFeed::samples(std::int64_t microbatch) const {
+  return microbatches_[static_cast<std::size_t>(microbatch)];
+}
+
+void ScenarioFeed::write_input(std::int64_t microbatch, const tensor::Tensor& x) const {
+  const auto length = static_cast<std::size_t>(scenario_.samples.image.elements());
+  std::size_t at = 0;
+  for (std::uint64_t id : samples(microbatch)) {
+    for (std::size_t i = 0; i < length; ++i, ++at) {
+      const double value = scenario_.samples.pixels[id * length + i];
+      if (x.dtype == tensor::DType::float64) {
+        x.as<double>()[at] = value;
+      } else {
+        x.as<float>()[at] = static_cast<float>(value);
+      }
+    }
+  }
+}
+
+void ScenarioFeed::write_labels(std::int64_t microbatch, const tensor::Tensor& labels) const {
+  std::int32_t* label = labels.as<std::int32_t>();
+  for (std::uint64_t id : samples(microbatch)) *label++ = scenario_.samples.labels[id];
+}
+
+RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::Device& device,
+                     const std::function<void()>& on_failure) {
+  const base::SteadyClock clock;
+  const std::unique_ptr<ops::Ops> ops = make_ops(scenario);
+  const ScenarioFeed feed(scenario);
+  RankOutcome outcome;
+  pipeline::Worker worker(
+      {scenario.model, scenario.plan, device, channel, *ops, clock, scenario.optimizer,
+       scenario.learning_rate, scenario.largest_microbatch(), scenario.seed,
+       [&](const pipeline::GroupMetrics& metrics) {
+         outcome.losses.push_back(metrics.loss_sum /
+                                  static_cast<double>(scenario.group_size(metrics.group)));
+       }});
+  worker.load(scenario.initial, 0, "the test");
+  std::int64_t begin = 0;
+  std::vector<std::int64_t> ends = scenario.drains;
+  ends.push_back(scenario.updates);
+  try {
+    for (std::int64_t end : ends) {
+      worker.train({begin, end}, 0, feed);
+      begin = end;
+    }
+  } catch (...) {
+    on_failure();
+    throw;
+  }
+  outcome.state = worker.state();
+  return outcome;
+}
+
+Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback, bool fake_device) {
+  const base::SteadyClock clock;
+  const auto ranks = static_cast<std::size_t>(scenario.plan.ranks());
+  std::vector<RankOutcome> outcomes(ranks);
+  std::vector<std::exception_ptr> failures(ranks);
+  {
+    comm::LoopbackHub hub(loopback);
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          const std::unique_ptr<device::Device> device =
+              fake_device ? std::unique_ptr<device::Device>(std::make_unique<device::FakeDevice>(
+                                device::FakeDeviceOptions{.seed = loopback.seed + rank}))
+                          : std::make_unique<device::CpuDevice>();
+          const auto channel = hub.make_channel(static_cast<int>(rank), clock, k_patience);
+          outcomes[rank] = run_rank(scenario, *channel, *device, [&] { hub.close(); });
+        } catch (...) {
+          failures[rank] = std::current_exception();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  for (const auto& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+  Outcome all{outcomes[0].losses, {}, true};
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (auto& [name, tensor] : outcomes[rank].state) {
+      const auto [entry, fresh] = all.state.emplace(name, tensor);
+      all.replicas_agree &= fresh || entry->second.values == tensor.values;
+    }
+  }
+  return all;
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  const double never = std::numeric_limits<double>::infinity();
+  if (a.size() != b.size()) return never;
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double difference = std::abs(a[i] - b[i]) / std::max(1.0, std::abs(b[i]));
+    if (!(difference <= largest)) largest = std::isnan(difference) ? never : difference;
+  }
+  return largest;
+}
+
+double largest_difference(const tensor::StateDict& a, const tensor::StateDict& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0;
+  for (const auto& [name, tensor] : a) {
+    const auto other = b.find(name);
+    if (other == b.end()) return std::numeric_limits<double>::infinity();
+    largest = std::max(largest, largest_difference(tensor.values, other->second.values));
+  }
+  return largest;
+}
+
+tensor::StateDict same_names(const tensor::StateDict& all, const tensor::StateDict& part) {
+  tensor::StateDict result;
+  for (const auto& [name, tensor] : part) {
+    if (const auto found = all.find(name); found != all.end()) result.insert(*found);
+  }
+  return result;
+}
+
+}  // namespace dynpipe::testing

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/channel.hpp"
+#include "comm/loopback/loopback_channel.hpp"
+#include "device/device.hpp"
+#include "model/model.hpp"
+#include "nn/learning_rate.hpp"
+#include "nn/optimizer.hpp"
+#include "pipeline/feed.hpp"
+#include "pipeline/worker.hpp"
+#include "plan/plan.hpp"
+#include "tensor/state_dict.hpp"
+
+namespace dynpipe::testing {
+
+/// Labelled images in memory, visited round and round: group g of n samples holds those numbered
+/// from where group g - 1 ended.
+struct Samples {
+  base::Shape image;
+  std::vector<double> pixels;        ///< [N,C,H,W]
+  std::vector<std::int32_t> labels;  ///< [N]
+
+  std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
+};
+Samples random_samples(const base::Shape& image, std::int64_t classes, std::int64_t count,
+                       std::uint64_t seed);
+
+/// A short training run, complete: what a plan is checked with.
+struct Scenario {
+  model::Model model;
+  plan::Plan plan;
+  Samples samples;
+  std::vector<std::int64_t> group_sizes;  ///< of group g: entry g modulo its length
+  std::int64_t updates = 20;
+  nn::OptimizerSettings optimizer;
+  nn::LearningRate learning_rate;
+  tensor::StateDict initial;
+  std::uint64_t seed = 1;
+  tensor::DType dtype = tensor::DType::float64;
+  bool onednn = false;  ///< float32 by the fast backend
+  /// Drain after these groups (ascending): must change nothing.
+  std::vector<std::int64_t> drains;
+
+  std::int64_t group_size(std::int64_t group) const;
+  std::int64_t largest_microbatch() const;
+};
+
+/// The scenario's microbatches as a pipeline asks for them.
+class ScenarioFeed final : public pipeline::Feed {
+ public:
+  explicit ScenarioFeed(const Scenario& scenario);
+  std::int64_t size(std::int64_t microbatch) const override;
+  std::int64_t group_size(std::int64_t group) const override;
+  std::span<const std::uint64_t> samples(std::int64_t microbatch) const override;
+  void write_input(std::int64_t microbatch, const tensor::Tensor& x) const override;
+  void write_labels(std::int64_t microbatch, const tensor::Tensor& labels) const override;
+
+ private:
+  const Scenario& scenario_;
+  std::vector<std::vector<std::uint64_t>> microbatches_;
+};
+
+/// What a rank has at the end of a scenario.
+struct RankOutcome {
+  std::vector<double> losses;  ///< mean of each update group; on rank 0
+  tensor::StateDict state;     ///< of this rank's stage
+};
+
+/// One rank's part, over any channel and device. `on_failure` is called, before its memory is
+/// freed, where it throws.
+RankOutcome run_rank(
+    const Scenario& scenario, comm::Channel& channel, device::Device& device,
+    const std::function<void()>& on_failure = [] {});
+
+/// All ranks as threads over a loopback hub. The state of a stage is its first replica's;
+/// `replicas_agree` tells whether all had the same bits.
+struct Outcome {
+  std::vector<double> losses;
+  tensor::StateDict state;
+  bool replicas_agree = true;
+};
+Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
+                       bool fake_device = true);
+
+/// The largest |a - b| / max(1, |b|) over all values of two lists or states; infinite where one has
+/// what the other has not, or a NaN.
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
+double largest_difference(const tensor::StateDict& a, const tensor::StateDict& b);
+/// The part of `all` whose names are in `part`.
+tensor::StateDict same_names(const tensor::StateDict& all, const tensor::StateDict& part);
+
+}  // namespace dynpipe::testing
