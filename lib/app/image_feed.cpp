@@ -1,0 +1,49 @@
+#include "app/image_feed.hpp"
+
+namespace dynpipe::app {
+namespace {
+
+template <typename T>
+void write_as(const data::ImageNormaliser<T>& normaliser, const data::ImageSet& set,
+              std::span<const std::uint64_t> samples, T* x) {
+  const auto length = static_cast<std::size_t>(set.image.elements());
+  for (std::uint64_t sample : samples) {
+    normaliser.write(set.pixels_of(static_cast<std::int64_t>(sample)), {x, length});
+    x += length;
+  }
+}
+
+}  // namespace
+
+NormalisedImages::NormalisedImages(data::ImageSet set, const data::Normalisation& normalisation)
+    : set_(std::move(set)), float32_(normalisation), float64_(normalisation) {}
+
+void NormalisedImages::write(std::span<const std::uint64_t> samples,
+                             const tensor::Tensor& x) const {
+  if (x.dtype == tensor::DType::float64) {
+    write_as(*float64_, set_, samples, x.as<double>());
+  } else {
+    write_as(*float32_, set_, samples, x.as<float>());
+  }
+}
+
+void NormalisedImages::write_labels(std::span<const std::uint64_t> samples,
+                                    const tensor::Tensor& labels) const {
+  std::int32_t* label = labels.as<std::int32_t>();
+  for (std::uint64_t sample : samples) *label++ = set_.labels[sample];
+}
+
+void TrainingFeed::write_input(std::int64_t microbatch, const tensor::Tensor& x) const {
+  images_.write(samples(microbatch), x);
+}
+void TrainingFeed::write_labels(std::int64_t microbatch, const tensor::Tensor& labels) const {
+  images_.write_labels(samples(microbatch), labels);
+}
+void EvaluationFeed::write_input(std::int64_t microbatch, const tensor::Tensor& x) const {
+  images_.write(samples(microbatch), x);
+}
+void EvaluationFeed::write_labels(std::int64_t microbatch, const tensor::Tensor& labels) const {
+  images_.write_labels(samples(microbatch), labels);
+}
+
+}  // namespace dynpipe::app

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "data/image_set.hpp"
+#include "data/normalisation.hpp"
+#include "data/sample_order.hpp"
+#include "pipeline/feed.hpp"
+
+namespace dynpipe::app {
+
+/// Images and how they are written for a network: what the first and the last stage hold of a
+/// split. Other stages hold an empty one.
+class NormalisedImages {
+ public:
+  NormalisedImages() = default;
+  NormalisedImages(data::ImageSet set, const data::Normalisation& normalisation);
+  const data::ImageSet& set() const { return set_; }
+  void write(std::span<const std::uint64_t> samples, const tensor::Tensor& x) const;
+  void write_labels(std::span<const std::uint64_t> samples, const tensor::Tensor& labels) const;
+
+ private:
+  data::ImageSet set_;
+  std::optional<data::ImageNormaliser<float>> float32_;
+  std::optional<data::ImageNormaliser<double>> float64_;
+};
+
+/// Microbatches of training, in the order of the epoch that `order` was last prepared for.
+class TrainingFeed final : public pipeline::Feed {
+ public:
+  TrainingFeed(const data::SampleOrder& order, const NormalisedImages& images)
+      : order_(order), images_(images) {}
+  std::int64_t size(std::int64_t microbatch) const override {
+    return order_.microbatch_size(microbatch);
+  }
+  std::int64_t group_size(std::int64_t group) const override { return order_.group_size(group); }
+  std::span<const std::uint64_t> samples(std::int64_t microbatch) const override {
+    return order_.microbatch(microbatch);
+  }
+  void write_input(std::int64_t microbatch, const tensor::Tensor& x) const override;
+  void write_labels(std::int64_t microbatch, const tensor::Tensor& labels) const override;
+
+ private:
+  const data::SampleOrder& order_;
+  const NormalisedImages& images_;
+};
+
+/// Microbatches of an evaluation; those past the last sample, which fill up the last group, are
+/// empty.
+class EvaluationFeed final : public pipeline::Feed {
+ public:
+  EvaluationFeed(const data::EvaluationOrder& order, const NormalisedImages& images)
+      : order_(order), images_(images) {}
+  std::int64_t size(std::int64_t microbatch) const override {
+    return static_cast<std::int64_t>(samples(microbatch).size());
+  }
+  std::int64_t group_size(std::int64_t) const override { return 1; }
+  std::span<const std::uint64_t> samples(std::int64_t microbatch) const override {
+    return microbatch < order_.microbatches() ? order_.microbatch(microbatch)
+                                              : std::span<const std::uint64_t>{};
+  }
+  void write_input(std::int64_t microbatch, const tensor::Tensor& x) const override;
+  void write_labels(std::int64_t microbatch, const tensor::Tensor& labels) const override;
+
+ private:
+  const data::EvaluationOrder& order_;
+  const NormalisedImages& images_;
+};
+
+}  // namespace dynpipe::app

@@ -1,0 +1,103 @@
+#include "app/progress.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+namespace dynpipe::app {
+namespace {
+
+constexpr double k_live_interval_s = 0.1;
+
+std::string bar(double done) {
+  constexpr int k_width = 20;
+  const int full = std::clamp(static_cast<int>(done * k_width + 0.5), 0, k_width);
+  return std::string(static_cast<std::size_t>(full), '=') +
+         std::string(static_cast<std::size_t>(k_width - full), ' ');
+}
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  if (whole >= 3600)
+    return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+}  // namespace
+
+bool output_is_terminal() {
+  if (isatty(STDOUT_FILENO) == 0) return false;
+  // A rank started by mpirun: look where mpirun writes.
+  if (std::getenv("OMPI_COMM_WORLD_RANK") == nullptr && std::getenv("PMIX_RANK") == nullptr) {
+    return true;
+  }
+  std::array<char, 256> target{};
+  const std::string link = fmt::format("/proc/{}/fd/1", getppid());
+  if (readlink(link.c_str(), target.data(), target.size() - 1) < 0) return false;
+  const std::string_view path(target.data());
+  return path.starts_with("/dev/pts/") || path.starts_with("/dev/tty");
+}
+
+Progress::Progress(ProgressStyle style, std::int64_t log_every, Extent extent,
+                   const base::Clock& clock, std::FILE* out)
+    : live_(style == ProgressStyle::live ||
+            (style == ProgressStyle::automatic && output_is_terminal())),
+      log_every_(log_every),
+      extent_(extent),
+      clock_(clock),
+      out_(out),
+      run_began_s_(clock.now_s()) {}
+
+void Progress::begin_epoch(std::int64_t epoch) {
+  epoch_ = epoch;
+  epoch_began_s_ = clock_.now_s();
+  loss_sum_ = correct_ = samples_ = 0;
+}
+
+std::string Progress::line(std::int64_t updates_done) const {
+  const double epoch_s = clock_.now_s() - epoch_began_s_;
+  const double run_s = clock_.now_s() - run_began_s_;
+  const auto left = static_cast<double>(extent_.total_updates - updates_done);
+  return fmt::format("update {:>5}/{}  loss {:.4f}  acc {:5.2f} %  {:6.0f} samples/s  eta {}",
+                     updates_done, extent_.total_updates, mean_loss(), 100 * accuracy(),
+                     samples_ / std::max(epoch_s, 1e-9),
+                     duration(run_s / static_cast<double>(updates_done) * left));
+}
+
+void Progress::show_live(std::int64_t updates_done) {
+  if (clock_.now_s() - shown_s_ < k_live_interval_s) return;
+  shown_s_ = clock_.now_s();
+  const double done = static_cast<double>(updates_done - epoch_ * extent_.groups_per_epoch) /
+                      static_cast<double>(extent_.groups_per_epoch);
+  fmt::print(out_, "\r\x1b[Kepoch {}/{} [{}] {}", epoch_ + 1, extent_.epochs, bar(done),
+             line(updates_done));
+  std::fflush(out_);
+}
+
+void Progress::on_group(const pipeline::GroupMetrics& metrics, std::int64_t samples) {
+  loss_sum_ += metrics.loss_sum;
+  correct_ += metrics.correct;
+  samples_ += static_cast<double>(samples);
+  train_s_ = clock_.now_s() - epoch_began_s_;
+  const std::int64_t updates_done = metrics.group + 1;
+  if (live_) {
+    show_live(updates_done);
+  } else if (updates_done % log_every_ == 0) {
+    fmt::print(out_, "epoch {}/{}  {}\n", epoch_ + 1, extent_.epochs, line(updates_done));
+    std::fflush(out_);
+  }
+}
+
+void Progress::end_epoch(std::int64_t epoch, double test_loss, double test_accuracy) {
+  fmt::print(out_,
+             "{}epoch {}/{} done  train loss {:.4f}  acc {:5.2f} %  test loss {:.4f}  acc {:5.2f} %"
+             "  {:6.0f} samples/s  {:.1f} s\n",
+             live_ ? "\r\x1b[K" : "", epoch + 1, extent_.epochs, mean_loss(), 100 * accuracy(),
+             test_loss, 100 * test_accuracy, samples_ / std::max(train_s_, 1e-9),
+             clock_.now_s() - epoch_began_s_);
+  std::fflush(out_);
+}
+
+}  // namespace dynpipe::app

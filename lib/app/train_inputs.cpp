@@ -1,0 +1,143 @@
+#include "app/train_inputs.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/errors.hpp"
+#include "data/idx.hpp"
+#include "nn/layer.hpp"
+#include "schedule/checker.hpp"
+
+namespace dynpipe::app {
+namespace {
+
+using base::InputError;
+
+std::string read_text(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  if (!stream || !(text << stream.rdbuf())) throw InputError(file, "", "cannot be read");
+  return text.str();
+}
+
+/// The file's text on all ranks, read by rank 0.
+std::string shared_text(const std::string& file, comm::World& world) {
+  std::string text;
+  world.together([&] {
+    if (world.rank() == 0) text = read_text(file);
+  });
+  return world.broadcast(text);
+}
+
+/// Ranks of each stage where no plan file says them: all ranks, the first stages one more where
+/// they do not divide.
+std::vector<int> replicas_for(const TrainOptions& options, const model::Model& model, int ranks) {
+  if (!options.replicas.empty()) {
+    const auto stages = static_cast<int>(options.replicas.size());
+    if (options.stages && *options.stages != stages) {
+      throw InputError("", "--replicas",
+                       fmt::format("has {} entries for --stages {}", stages, *options.stages));
+    }
+    int total = 0;
+    for (int replicas : options.replicas) total += replicas;
+    if (total != ranks) {
+      throw InputError("", "--replicas",
+                       fmt::format("asks for {} ranks, the job has {}", total, ranks));
+    }
+    return options.replicas;
+  }
+  const int stages = options.stages.value_or(std::min(ranks, model.size()));
+  if (stages > ranks) {
+    throw InputError("", "--stages",
+                     fmt::format("{} stages need as many ranks, the job has {}", stages, ranks));
+  }
+  std::vector<int> replicas(static_cast<std::size_t>(stages), ranks / stages);
+  for (int s = 0; s < ranks % stages; ++s) ++replicas[static_cast<std::size_t>(s)];
+  return replicas;
+}
+
+plan::Plan make_plan(const TrainOptions& options, const std::string& plan_text,
+                     const model::Model& model, int ranks) {
+  if (!options.plan.empty()) return plan::parse_plan(plan_text, options.plan, model, ranks);
+  plan::Plan plan =
+      plan::equal_flops_plan(model, {options.schedule, options.policy, options.microbatches,
+                                     replicas_for(options, model, ranks)});
+  plan::validate(plan, model, ranks, "");
+  return plan;
+}
+
+/// Streams are the same in every epoch but for their numbers, so a few groups stand for all.
+void check_streams(const plan::Plan& plan, const std::string& file) {
+  const schedule::Segment segment = schedule::steady_segment(plan);
+  auto problem =
+      schedule::find_training_problem(plan, segment, 0, schedule::training_streams(plan, segment));
+  if (!problem) {
+    const std::int64_t count = segment.end_group * plan.microbatches;
+    problem =
+        schedule::find_evaluation_problem(plan, count, schedule::evaluation_streams(plan, count));
+  }
+  if (problem) throw InputError(file, "stages", "the plan cannot run: " + *problem);
+}
+
+DataExtent inspect_data(const TrainOptions& options, const model::Model& model) {
+  const auto train = data::inspect_idx_pair(data::find_idx_pair(options.data, data::Split::train));
+  const auto test = data::inspect_idx_pair(data::find_idx_pair(options.data, data::Split::test));
+  for (const base::Shape& image : {train.image, test.image}) {
+    if (!(image == model.input)) {
+      throw InputError(model.file, "input",
+                       fmt::format("is {}, but the images of {} are {}", model.input.to_string(),
+                                   options.data, image.to_string()));
+    }
+  }
+  if (train.count < options.batch) {
+    throw InputError(
+        options.data, "train",
+        fmt::format("has {} samples, fewer than one batch of {}", train.count, options.batch));
+  }
+  return {train.count, test.count, train.image};
+}
+
+DataExtent shared_extent(const TrainOptions& options, const model::Model& model,
+                         comm::World& world) {
+  DataExtent extent;
+  world.together([&] {
+    if (world.rank() == 0) extent = inspect_data(options, model);
+  });
+  const auto counts =
+      nlohmann::json::parse(world.broadcast(nlohmann::json{extent.train, extent.test}.dump()));
+  return {counts[0].get<std::int64_t>(), counts[1].get<std::int64_t>(), model.input};
+}
+
+void load_images(const TrainOptions& options, TrainInputs& inputs) {
+  data::ImageSet train = data::load_image_set(options.data, data::Split::train);
+  data::ImageSet test = data::load_image_set(options.data, data::Split::test);
+  data::check_labels(train, inputs.model.classes, options.data + " (train labels)");
+  data::check_labels(test, inputs.model.classes, options.data + " (test labels)");
+  const data::Normalisation normalisation = data::measure_normalisation(train);
+  inputs.train = NormalisedImages(std::move(train), normalisation);
+  inputs.test = NormalisedImages(std::move(test), normalisation);
+}
+
+}  // namespace
+
+TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world) {
+  TrainInputs inputs;
+  const std::string model_text = shared_text(options.model, world);
+  const std::string plan_text = options.plan.empty() ? "" : shared_text(options.plan, world);
+  world.together([&] {
+    inputs.model = model::parse_model(model_text, options.model, nn::layer_types());
+    inputs.plan = make_plan(options, plan_text, inputs.model, world.size());
+    if (world.rank() == 0) check_streams(inputs.plan, options.plan);
+  });
+  inputs.extent = shared_extent(options, inputs.model, world);
+  const int stage = inputs.plan.stage_of(world.rank());
+  world.together([&] {
+    if (stage == 0 || stage == inputs.plan.size() - 1) load_images(options, inputs);
+  });
+  return inputs;
+}
+
+}  // namespace dynpipe::app

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+#include "app/image_feed.hpp"
+#include "app/train_options.hpp"
+#include "comm/world.hpp"
+#include "model/model.hpp"
+#include "plan/plan.hpp"
+
+namespace dynpipe::app {
+
+/// What the data set says of itself, known to all ranks.
+struct DataExtent {
+  std::int64_t train = 0, test = 0;  ///< samples
+  base::Shape image;
+};
+
+/// Everything that training reads before it starts, checked.
+struct TrainInputs {
+  model::Model model;
+  plan::Plan plan;
+  DataExtent extent;
+  NormalisedImages train, test;  ///< on the first and last stage; empty elsewhere
+};
+
+/// Collective. Model and plan are read by rank 0 alone, images by the ranks that need them.
+/// Whatever is wrong, all ranks throw the same AgreedError.
+TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world);
+
+}  // namespace dynpipe::app

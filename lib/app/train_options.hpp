@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nn/learning_rate.hpp"
+#include "nn/optimizer.hpp"
+#include "plan/plan.hpp"
+#include "tensor/tensor.hpp"
+
+namespace dynpipe::app {
+
+/// How progress is shown.
+enum class ProgressStyle {
+  automatic,  ///< live on a terminal, else log
+  live,       ///< one line that is written over
+  log,        ///< one line every so many updates
+};
+
+/// What `dynpipe train` was asked to do.
+struct TrainOptions {
+  std::string model;  ///< file
+  std::string data;   ///< folder
+  std::int64_t epochs = 5;
+  std::optional<std::int64_t> max_updates;
+  std::int64_t batch = 64;  ///< samples of an update group
+  std::uint64_t seed = 1;
+
+  std::string plan;  ///< file; empty: made from the next three
+  std::optional<int> stages;
+  std::vector<int> replicas;  ///< per stage; empty: not said
+  plan::Schedule schedule = plan::Schedule::asynchronous;
+  plan::WeightPolicy policy = plan::WeightPolicy::double_buffer;
+  int microbatches = 4;
+
+  nn::OptimizerSettings optimizer;
+  nn::LearningRateKind learning_rate_kind = nn::LearningRateKind::cosine;
+  double learning_rate = 0.05;
+  std::int64_t warmup_updates = 0;
+  std::int64_t step_epochs = 1;
+  double step_factor = 0.1;
+
+  tensor::DType dtype = tensor::DType::float32;
+  std::string backend = "auto";
+  std::string summary;     ///< file; empty: none
+  std::string write_plan;  ///< file; empty: none
+  ProgressStyle progress = ProgressStyle::automatic;
+  std::int64_t log_every = 100;  ///< updates
+  double deadline_s = 300;
+};
+
+/// Text of `dynpipe train --help`.
+std::string train_help();
+
+/// Reads the words after `train`, and the file that --config names (INI: `option = value` a line;
+/// the command line wins). Empty if --help was asked for. Throws InputError naming the option.
+std::optional<TrainOptions> parse_train_options(const std::vector<std::string>& words);
+
+}  // namespace dynpipe::app

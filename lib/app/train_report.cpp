@@ -1,0 +1,225 @@
+#include "app/train_report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace dynpipe::app {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct StageCost {
+  std::int64_t flops = 0, parameters = 0, activations = 0;
+};
+
+StageCost cost_of(const model::Model& model, const plan::Stage& stage) {
+  StageCost cost;
+  for (int i = stage.first; i <= stage.last; ++i) {
+    const model::LayerFacts& facts = model.layers[static_cast<std::size_t>(i)].facts;
+    cost.flops += facts.forward_flops;
+    cost.parameters += facts.parameter_elements();
+    cost.activations += facts.activation_elements;
+  }
+  return cost;
+}
+
+std::string layer_range(const model::Model& model, const plan::Stage& stage) {
+  const auto name = [&](int i) { return model.layers[static_cast<std::size_t>(i)].spec.name; };
+  return stage.first == stage.last ? name(stage.first)
+                                   : fmt::format("{} .. {}", name(stage.first), name(stage.last));
+}
+
+std::string owned_counts(const plan::Stage& stage) {
+  std::vector<std::int64_t> counts;
+  for (int r = 0; r < stage.replicas(); ++r) {
+    counts.push_back(std::count(stage.owners.begin(), stage.owners.end(), r));
+  }
+  return fmt::format("{}", fmt::join(counts, "-"));
+}
+
+std::string si(double value) {
+  for (const auto& [scale, suffix] :
+       {std::pair{1e9, "G"}, std::pair{1e6, "M"}, std::pair{1e3, "k"}}) {
+    if (value >= scale) return fmt::format("{:.2f} {}", value / scale, suffix);
+  }
+  return fmt::format("{:.0f} ", value);
+}
+
+ordered_json config_json(const TrainOptions& o, const plan::Plan& plan) {
+  return {{"model", o.model},
+          {"data", o.data},
+          {"epochs", o.epochs},
+          {"max_updates", o.max_updates ? ordered_json(*o.max_updates) : ordered_json()},
+          {"batch", o.batch},
+          {"microbatches", plan.microbatches},
+          {"schedule", plan::name_of(plan.schedule)},
+          {"weights", plan::name_of(plan.policy)},
+          {"plan_file", o.plan},
+          {"seed", o.seed},
+          {"optimizer", nn::name_of(o.optimizer.kind)},
+          {"learning_rate", o.learning_rate},
+          {"momentum", o.optimizer.momentum},
+          {"nesterov", o.optimizer.nesterov},
+          {"weight_decay", o.optimizer.weight_decay},
+          {"dtype", tensor::name_of(o.dtype)},
+          {"backend", o.backend}};
+}
+
+ordered_json rank_json(const RankResult& r) {
+  return {{"rank", r.rank},
+          {"host", r.host},
+          {"stage", r.stage},
+          {"busy_frac", r.times.total > 0 ? r.times.busy() / r.times.total : 0.0},
+          {"peak_rss_bytes", r.peak_rss_bytes},
+          {"forward_s", r.times.forward},
+          {"backward_s", r.times.backward},
+          {"update_s", r.times.update},
+          {"wait_activation_s", r.times.wait_activation},
+          {"wait_gradient_s", r.times.wait_gradient},
+          {"wait_reduction_s", r.times.wait_reduction},
+          {"train_s", r.times.total}};
+}
+
+}  // namespace
+
+std::string describe_start(const TrainOptions& options, const TrainInputs& inputs,
+                           const std::string& backend) {
+  const model::Model& model = inputs.model;
+  const plan::Plan& plan = inputs.plan;
+  StageCost all;
+  for (const plan::Stage& stage : plan.stages) {
+    const StageCost cost = cost_of(model, stage);
+    all.flops += cost.flops;
+    all.parameters += cost.parameters;
+  }
+  std::string text = fmt::format(
+      "model     {} ({}): {} layers, {}parameters, {}FLOP forward a sample\n"
+      "data      {}: {} training and {} test samples of {}\n"
+      "schedule  {}{}, batch {} in {} microbatches, {} ranks, {} {}\n\n"
+      "stage  ranks        shares    W  delay  parameters   FLOPs  layers\n",
+      model.name, model.file, model.size(), si(static_cast<double>(all.parameters)),
+      si(static_cast<double>(all.flops)), options.data, inputs.extent.train, inputs.extent.test,
+      inputs.extent.image.to_string(), plan::name_of(plan.schedule),
+      plan.synchronous() ? "" : fmt::format(" ({})", plan::name_of(plan.policy)), options.batch,
+      plan.microbatches, plan.ranks(), backend, tensor::name_of(options.dtype));
+  for (int s = 0; s < plan.size(); ++s) {
+    const plan::Stage& stage = plan.stages[static_cast<std::size_t>(s)];
+    const StageCost cost = cost_of(model, stage);
+    text += fmt::format("{:>5}  {:<11}  {:<8}  {:>2}  {:>5}  {:>10}  {:>4.0f} %  {}\n", s,
+                        fmt::format("{}", fmt::join(stage.ranks, ",")), owned_counts(stage),
+                        stage.warmup, plan.delay(s), si(static_cast<double>(cost.parameters)),
+                        100.0 * static_cast<double>(cost.flops) /
+                            static_cast<double>(std::max<std::int64_t>(all.flops, 1)),
+                        layer_range(model, stage));
+  }
+  return text;
+}
+
+std::vector<std::string> plan_warnings(const TrainOptions& options, const TrainInputs& inputs) {
+  const plan::Plan& plan = inputs.plan;
+  std::vector<std::string> warnings;
+  if (plan.synchronous() && plan.microbatches < plan.size()) {
+    warnings.push_back(
+        fmt::format("{} microbatches are fewer than {} stages: most stages wait most of the time",
+                    plan.microbatches, plan.size()));
+  }
+  if (!plan.synchronous() && plan.microbatches < plan.size()) {
+    warnings.push_back(
+        fmt::format("{} microbatches are fewer than {} stages: weights are up to {} updates old",
+                    plan.microbatches, plan.size(), plan.delay(0)));
+  }
+  if (options.batch < plan.microbatches) {
+    warnings.push_back(fmt::format("a batch of {} leaves some of {} microbatches empty",
+                                   options.batch, plan.microbatches));
+  }
+  for (int s = 0; s < plan.size(); ++s) {
+    const plan::Stage& stage = plan.stages[static_cast<std::size_t>(s)];
+    for (int r = 0; r < stage.replicas(); ++r) {
+      if (std::count(stage.owners.begin(), stage.owners.end(), r) == 0) {
+        warnings.push_back(fmt::format("rank {} (stage {}) owns no microbatch and only follows",
+                                       stage.ranks[static_cast<std::size_t>(r)], s));
+      }
+    }
+  }
+  return warnings;
+}
+
+std::string describe_result(const TrainResult& result, const plan::Plan& plan) {
+  const EpochResult& last = result.epochs.back();
+  std::string text = fmt::format(
+      "\ntest accuracy {:.2f} %   {:.0f} samples/s   {:.2f} ms an update (90 % under {:.2f} ms)\n\n"
+      "stage  rank  host              busy  waiting for: activation  gradient  reduction  peak "
+      "memory\n",
+      100 * last.test_accuracy, result.samples_per_s, 1e3 * result.updates.median_s,
+      1e3 * result.updates.p90_s);
+  for (int s = 0; s < plan.size(); ++s) {
+    for (int rank : plan.stages[static_cast<std::size_t>(s)].ranks) {
+      const RankResult& r = result.ranks[static_cast<std::size_t>(rank)];
+      const auto share = [&](double seconds) {
+        return 100 * seconds / std::max(r.times.total, 1e-9);
+      };
+      text += fmt::format(
+          "{:>5}  {:>4}  {:<15}  {:>3.0f} %  {:>21.0f} %  {:>6.0f} %  {:>7.0f} %  {:>8.0f} MB\n", s,
+          rank, r.host.substr(0, 15), share(r.times.busy()), share(r.times.wait_activation),
+          share(r.times.wait_gradient), share(r.times.wait_reduction),
+          static_cast<double>(r.peak_rss_bytes) / 1e6);
+    }
+  }
+  return text;
+}
+
+std::string summary_json(const TrainOptions& options, const TrainInputs& inputs,
+                         const TrainResult& result, const std::string& status) {
+  ordered_json epochs = ordered_json::array();
+  for (const EpochResult& e : result.epochs) {
+    epochs.push_back({{"epoch", e.epoch},
+                      {"train_loss", e.train_loss},
+                      {"train_accuracy", e.train_accuracy},
+                      {"test_loss", e.test_loss},
+                      {"test_accuracy", e.test_accuracy},
+                      {"wall_s", e.wall_s},
+                      {"train_s", e.train_s},
+                      {"samples", e.samples}});
+  }
+  ordered_json ranks = ordered_json::array();
+  for (const RankResult& r : result.ranks) ranks.push_back(rank_json(r));
+  const ordered_json plan = ordered_json::parse(plan::to_json(inputs.plan, inputs.model));
+  const ordered_json summary = {{"config", config_json(options, inputs.plan)},
+                                {"plans", ordered_json::array({{{"update", 0}, {"plan", plan}}})},
+                                {"epochs", epochs},
+                                {"updates",
+                                 {{"median_s", result.updates.median_s},
+                                  {"p90_s", result.updates.p90_s},
+                                  {"count", result.updates.count}}},
+                                {"samples_per_s", result.samples_per_s},
+                                {"migrations", ordered_json::array()},
+                                {"ranks", ranks},
+                                {"status", status}};
+  return summary.dump(2) + "\n";
+}
+
+std::string pack(const RankResult& result) {
+  return rank_json(result).dump();
+}
+
+RankResult unpack_rank_result(const std::string& text) {
+  const auto json = nlohmann::json::parse(text);
+  RankResult r;
+  r.rank = json["rank"];
+  r.stage = json["stage"];
+  r.host = json["host"];
+  r.peak_rss_bytes = json["peak_rss_bytes"];
+  r.times.forward = json["forward_s"];
+  r.times.backward = json["backward_s"];
+  r.times.update = json["update_s"];
+  r.times.wait_activation = json["wait_activation_s"];
+  r.times.wait_gradient = json["wait_gradient_s"];
+  r.times.wait_reduction = json["wait_reduction_s"];
+  r.times.total = json["train_s"];
+  return r;
+}
+
+}  // namespace dynpipe::app

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/train_inputs.hpp"
+#include "app/train_options.hpp"
+#include "pipeline/worker.hpp"
+
+namespace dynpipe::app {
+
+struct EpochResult {
+  std::int64_t epoch = 0;  ///< from 1
+  double train_loss = 0, train_accuracy = 0, test_loss = 0, test_accuracy = 0;
+  double wall_s = 0;   ///< training and evaluation
+  double train_s = 0;  ///< training alone
+  std::int64_t samples = 0;
+};
+
+/// What each rank tells of itself at the end.
+struct RankResult {
+  int rank = 0, stage = 0;
+  std::string host;
+  pipeline::StageTimes times;
+  std::int64_t peak_rss_bytes = 0;
+};
+
+struct UpdateTimes {
+  double median_s = 0, p90_s = 0;
+  std::int64_t count = 0;
+};
+
+/// Everything that a finished run has to tell.
+struct TrainResult {
+  std::vector<EpochResult> epochs;
+  std::vector<RankResult> ranks;
+  UpdateTimes updates;
+  double samples_per_s = 0;  ///< over all training time
+};
+
+/// Model and plan as training starts: a table for people.
+std::string describe_start(const TrainOptions& options, const TrainInputs& inputs,
+                           const std::string& backend);
+/// What is odd about a plan that runs all the same; a line each.
+std::vector<std::string> plan_warnings(const TrainOptions& options, const TrainInputs& inputs);
+/// Accuracy, throughput, and where each rank's time went: a table for people.
+std::string describe_result(const TrainResult& result, const plan::Plan& plan);
+/// The summary file (JSON).
+std::string summary_json(const TrainOptions& options, const TrainInputs& inputs,
+                         const TrainResult& result, const std::string& status);
+
+/// A rank's result as text and back, for the way to rank 0.
+std::string pack(const RankResult& result);
+RankResult unpack_rank_result(const std::string& text);
+
+}  // namespace dynpipe::app

@@ -1,0 +1,246 @@
+#include "app/train_session.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <optional>
+
+#include "app/progress.hpp"
+#include "app/train_inputs.hpp"
+#include "app/train_options.hpp"
+#include "app/train_report.hpp"
+#include "base/errors.hpp"
+#include "comm/mpi/mpi.hpp"
+#include "device/cpu/cpu_device.hpp"
+#include "nn/parameters.hpp"
+#include "pipeline/worker.hpp"
+
+namespace dynpipe::app {
+namespace {
+
+std::unique_ptr<ops::Ops> make_ops(const TrainOptions& options) {
+  const bool fast = options.backend == "onednn" ||
+                    (options.backend == "auto" && options.dtype == tensor::DType::float32);
+  return fast ? ops::make_onednn_ops() : ops::make_reference_ops(options.dtype);
+}
+
+/// Cores that the ranks of this host may share out among them. A rank that is bound to some knows
+/// nothing of the others' binding, so the host's cores count.
+int host_cores() {
+  return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+comm::WaitPolicy wait_policy(const TrainOptions& options, const comm::World& world) {
+  // The default slack of 50 us would stretch every nap by half.
+  prctl(PR_SET_TIMERSLACK, 1000UL);
+  comm::WaitPolicy policy;
+  policy.deadline_s = options.deadline_s;
+  policy.spin_s = world.local_size() <= host_cores() ? 50e-6 : 0;
+  return policy;
+}
+
+std::int64_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024;
+}
+
+void write_file(const std::string& file, const std::string& text) {
+  std::ofstream stream(file, std::ios::binary | std::ios::trunc);
+  if (!(stream << text) || !stream.flush()) {
+    throw base::InputError(file, "", "cannot be written");
+  }
+}
+
+nn::LearningRate learning_rate(const TrainOptions& o, std::int64_t groups_per_epoch,
+                               std::int64_t total_updates) {
+  return {o.learning_rate_kind,
+          o.learning_rate,
+          o.warmup_updates,
+          total_updates,
+          o.step_epochs * groups_per_epoch,
+          o.step_factor};
+}
+
+/// Time from one update's news to the next, on rank 0.
+class UpdateClock {
+ public:
+  explicit UpdateClock(const base::Clock& clock) : clock_(clock) {}
+  void begin() { last_s_ = clock_.now_s(); }
+  void tick() {
+    const double now_s = clock_.now_s();
+    intervals_s_.push_back(now_s - last_s_);
+    last_s_ = now_s;
+  }
+  UpdateTimes times() {
+    if (intervals_s_.empty()) return {};
+    std::sort(intervals_s_.begin(), intervals_s_.end());
+    const auto at = [&](double share) {
+      return intervals_s_[static_cast<std::size_t>(share *
+                                                   static_cast<double>(intervals_s_.size() - 1))];
+    };
+    return {at(0.5), at(0.9), static_cast<std::int64_t>(intervals_s_.size())};
+  }
+
+ private:
+  const base::Clock& clock_;
+  double last_s_ = 0;
+  std::vector<double> intervals_s_;
+};
+
+/// One run, from its inputs to its report.
+class TrainSession {
+ public:
+  TrainSession(const TrainOptions& options, comm::World& world)
+      : options_(options),
+        world_(world),
+        inputs_(read_train_inputs(options, world)),
+        ops_(make_ops(options)),
+        channel_(comm::make_mpi_channel(world, clock_, wait_policy(options, world))),
+        order_(inputs_.extent.train, options.batch, inputs_.plan.microbatches, options.seed),
+        test_order_(inputs_.extent.test, largest_microbatch()),
+        total_updates_(std::min(options.epochs * order_.groups_per_epoch(),
+                                options.max_updates.value_or(INT64_MAX))),
+        update_clock_(clock_) {
+    if (leader()) {
+      progress_.emplace(options.progress, options.log_every,
+                        Progress::Extent{options.epochs, order_.groups_per_epoch(), total_updates_},
+                        clock_, stdout);
+    }
+  }
+
+  void run() {
+    announce();
+    pipeline::Worker worker(
+        {inputs_.model, inputs_.plan, device_, *channel_, *ops_, clock_, options_.optimizer,
+         learning_rate(options_, order_.groups_per_epoch(), total_updates_), largest_microbatch(),
+         options_.seed, [this](const pipeline::GroupMetrics& metrics) { on_group(metrics); }});
+    worker.load(nn::initial_state(own_layers(), options_.seed), 0, options_.model);
+    for (std::int64_t epoch = 0; epoch * order_.groups_per_epoch() < total_updates_; ++epoch) {
+      run_epoch(worker, epoch);
+    }
+    report(worker);
+  }
+
+ private:
+  bool leader() const { return world_.rank() == 0; }
+
+  std::int64_t largest_microbatch() const {
+    return (options_.batch + inputs_.plan.microbatches - 1) / inputs_.plan.microbatches;
+  }
+
+  std::span<const model::Layer> own_layers() const {
+    const auto s = static_cast<std::size_t>(inputs_.plan.stage_of(world_.rank()));
+    const plan::Stage& stage = inputs_.plan.stages[s];
+    return std::span(inputs_.model.layers)
+        .subspan(static_cast<std::size_t>(stage.first),
+                 static_cast<std::size_t>(stage.last - stage.first + 1));
+  }
+
+  void announce() {
+    world_.together([&] {
+      if (!leader()) return;
+      if (!options_.write_plan.empty()) {
+        write_file(options_.write_plan, plan::to_json(inputs_.plan, inputs_.model));
+      }
+      // What cannot be written at the end is known at the start.
+      if (!options_.summary.empty()) write_file(options_.summary, "{\"status\": \"running\"}\n");
+      fmt::print("{}\n", describe_start(options_, inputs_, ops_->name()));
+      std::fflush(stdout);
+      for (const std::string& warning : plan_warnings(options_, inputs_)) {
+        fmt::print(stderr, "dynpipe: warning: {}\n", warning);
+      }
+    });
+  }
+
+  void on_group(const pipeline::GroupMetrics& metrics) {
+    update_clock_.tick();
+    progress_->on_group(metrics, order_.group_size(metrics.group));
+  }
+
+  void run_epoch(pipeline::Worker& worker, std::int64_t epoch) {
+    const double began_s = clock_.now_s();
+    order_.prepare(epoch);
+    update_clock_.begin();
+    if (leader()) progress_->begin_epoch(epoch);
+    const std::int64_t first = epoch * order_.groups_per_epoch();
+    const std::int64_t end = std::min(first + order_.groups_per_epoch(), total_updates_);
+    worker.train({first, end}, epoch, TrainingFeed(order_, inputs_.train));
+
+    const std::int64_t m = inputs_.plan.microbatches;
+    const std::int64_t groups = (test_order_.microbatches() + m - 1) / m;
+    const pipeline::EvaluationTotals own =
+        worker.evaluate(groups * m, EvaluationFeed(test_order_, inputs_.test));
+    const std::vector<double> all = world_.sum({own.loss_sum, own.correct, own.samples});
+    if (!leader()) return;
+    EpochResult result;
+    result.epoch = epoch + 1;
+    result.train_loss = progress_->mean_loss();
+    result.train_accuracy = progress_->accuracy();
+    result.test_loss = all[0] / all[2];
+    result.test_accuracy = all[1] / all[2];
+    result.wall_s = clock_.now_s() - began_s;
+    result.train_s = progress_->train_seconds();
+    result.samples = static_cast<std::int64_t>(progress_->samples());
+    result_.epochs.push_back(result);
+    progress_->end_epoch(epoch, result.test_loss, result.test_accuracy);
+  }
+
+  void report(const pipeline::Worker& worker) {
+    const RankResult own{world_.rank(), inputs_.plan.stage_of(world_.rank()), world_.host(),
+                         worker.times(), peak_rss_bytes()};
+    for (const std::string& text : world_.gather(pack(own))) {
+      result_.ranks.push_back(unpack_rank_result(text));
+    }
+    world_.together([&] {
+      if (!leader()) return;
+      double samples = 0;
+      double seconds = 0;
+      for (const EpochResult& epoch : result_.epochs) {
+        samples += static_cast<double>(epoch.samples);
+        seconds += epoch.train_s;
+      }
+      result_.samples_per_s = samples / std::max(seconds, 1e-9);
+      result_.updates = update_clock_.times();
+      fmt::print("{}", describe_result(result_, inputs_.plan));
+      if (!options_.summary.empty()) {
+        write_file(options_.summary, summary_json(options_, inputs_, result_, "completed"));
+        fmt::print("\nsummary written to {}\n", options_.summary);
+      }
+      std::fflush(stdout);
+    });
+  }
+
+  const TrainOptions& options_;
+  comm::World& world_;
+  base::SteadyClock clock_;
+  TrainInputs inputs_;
+  device::CpuDevice device_;
+  std::unique_ptr<ops::Ops> ops_;
+  std::unique_ptr<comm::Channel> channel_;
+  data::SampleOrder order_;
+  data::EvaluationOrder test_order_;
+  std::int64_t total_updates_;
+  UpdateClock update_clock_;
+  std::optional<Progress> progress_;
+  TrainResult result_;
+};
+
+}  // namespace
+
+void train(const std::vector<std::string>& words, comm::World& world) {
+  std::optional<TrainOptions> options;
+  world.together([&] { options = parse_train_options(words); });
+  if (!options) {
+    if (world.rank() == 0) fmt::print("{}", train_help());
+    return;
+  }
+  TrainSession(*options, world).run();
+}
+
+}  // namespace dynpipe::app
