@@ -1,5 +1,6 @@
 #include "schedule/schedule.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,13 +19,13 @@ std::string text_of(const Stream& stream) {
   for (const Instruction& step : stream) {
     switch (step.op) {
       case Op::forward:
-        text += "F" + std::to_string(step.index) + " ";
+        text += fmt::format("F{} ", step.index);
         break;
       case Op::backward:
-        text += "B" + std::to_string(step.index) + " ";
+        text += fmt::format("B{} ", step.index);
         break;
       case Op::update:
-        text += "U" + std::to_string(step.index) + " ";
+        text += fmt::format("U{} ", step.index);
         break;
       default:
         break;
