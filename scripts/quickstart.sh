@@ -69,7 +69,8 @@ run() {
   fi
   line+=(mpirun -n "$ranks" "${placing[@]}" build/cpu/apps/dynpipe/dynpipe train
     --model models/vgg8.json --data "$data" --epochs 3 --schedule async --weights 2bw
-    --microbatches 8 --summary build/quickstart.json "$@")
+    --microbatches 4 --nesterov --weight-decay 5e-4 --lr-warmup 300
+    --summary build/quickstart.json "$@")
   say "this runs, from $root:"
   printf '%q ' "${line[@]}"
   echo

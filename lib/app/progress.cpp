@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
 
 namespace dynpipe::app {
 namespace {
@@ -13,13 +15,13 @@ constexpr double k_live_interval_s = 0.1;
 
 std::string bar(double done) {
   constexpr int k_width = 20;
-  const int full = std::clamp(static_cast<int>(done * k_width + 0.5), 0, k_width);
+  const int full = std::clamp(static_cast<int>(std::lround(done * k_width)), 0, k_width);
   return std::string(static_cast<std::size_t>(full), '=') +
          std::string(static_cast<std::size_t>(k_width - full), ' ');
 }
 
 std::string duration(double seconds) {
-  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  const std::int64_t whole = std::lround(seconds);
   if (whole >= 3600)
     return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return fmt::format("{}:{:02}", whole / 60, whole % 60);

@@ -19,7 +19,9 @@ using base::InputError;
 std::string read_text(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   std::ostringstream text;
-  if (!stream || !(text << stream.rdbuf())) throw InputError(file, "", "cannot be read");
+  if (!stream) throw InputError(file, "", "cannot be read");
+  if (stream.peek() == std::ifstream::traits_type::eof()) throw InputError(file, "", "is empty");
+  if (!(text << stream.rdbuf())) throw InputError(file, "", "cannot be read");
   return text.str();
 }
 

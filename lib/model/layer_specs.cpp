@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/errors.hpp"
@@ -80,7 +81,7 @@ std::vector<LayerSpec> parse_layer_specs(const json& array, const std::string& p
     const std::string named_place = fmt::format("{} '{}'", place, full_name);
     specs.push_back({.name = full_name,
                      .type = string_member(object, "type", file + ": " + named_place),
-                     .fields = object,
+                     .fields = std::make_shared<const json>(object),
                      .file = file,
                      .where = named_place});
   }

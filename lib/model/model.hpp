@@ -4,7 +4,7 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,11 +15,11 @@ namespace dynpipe::model {
 
 /// One layer as written in the model file, before anything is known of its meaning.
 struct LayerSpec {
-  std::string name;       ///< as in the file, with the enclosing block's name: "layer1.0.conv1"
-  std::string type;       ///< "conv2d"
-  nlohmann::json fields;  ///< the JSON object, with "name" and "type"
-  std::string file;       ///< for messages
-  std::string where;      ///< for messages: "layers[3] 'layer1.0'"
+  std::string name;  ///< as in the file, with the enclosing block's name: "layer1.0.conv1"
+  std::string type;  ///< "conv2d"
+  std::shared_ptr<const nlohmann::json> fields;  ///< the JSON object, with "name" and "type"
+  std::string file;                              ///< for messages
+  std::string where;                             ///< for messages: "layers[3] 'layer1.0'"
 };
 
 /// How a parameter starts. `fan_in` is the number of inputs of one output.

@@ -3,17 +3,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "model/object_reader.hpp"
 #include "plan/plan.hpp"
 
 namespace dynpipe::plan {
 namespace {
 
 using base::InputError;
+using model::ObjectReader;
 using nlohmann::json;
+
+constexpr int k_no_warmup = -1;
+constexpr int k_most_microbatches = 1'000'000;
 
 template <typename Enum>
 struct Named {
@@ -46,71 +50,15 @@ Enum value_in(const Named<Enum> (&table)[n], std::string_view name, const std::s
                    fmt::format("'{}' is not known; known are {}", name, fmt::join(known, ", ")));
 }
 
-// Reads fields of one JSON object and refuses those that nobody asked for.
-class Reader {
- public:
-  Reader(const json& object, std::string file, std::string prefix)
-      : object_(object), file_(std::move(file)), prefix_(std::move(prefix)) {
-    if (!object.is_object()) {
-      throw InputError(file_, prefix_.empty() ? "" : prefix_.substr(0, prefix_.size() - 1),
-                       "must be an object {...}");
-    }
-  }
-
-  const json* optional(const std::string& field) {
-    known_.push_back(field);
-    const auto found = object_.find(field);
-    return found == object_.end() ? nullptr : &*found;
-  }
-  const json& required(const std::string& field) {
-    const json* value = optional(field);
-    if (value == nullptr) refuse(field, "is missing");
-    return *value;
-  }
-  std::string text(const std::string& field) {
-    const json& value = required(field);
-    if (!value.is_string()) refuse(field, "must be a string");
-    return value.get<std::string>();
-  }
-  int integer(const std::string& field, const json& value) const {
-    if (!value.is_number_integer() || value < std::numeric_limits<int>::min() ||
-        value > std::numeric_limits<int>::max()) {
-      refuse(field, "must be an integer");
-    }
-    return value.get<int>();
-  }
-  std::vector<int> integers(const std::string& field, const json& value) const {
-    if (!value.is_array()) refuse(field, "must be an array of integers");
-    std::vector<int> result;
-    for (const json& element : value) result.push_back(integer(field, element));
-    return result;
-  }
-  void done() const {
-    for (const auto& [field, value] : object_.items()) {
-      if (std::find(known_.begin(), known_.end(), field) == known_.end()) {
-        refuse(field, fmt::format("is not a known field; known are {}", fmt::join(known_, ", ")));
-      }
-    }
-  }
-  [[noreturn]] void refuse(const std::string& field, const std::string& problem) const {
-    throw InputError(file_, prefix_ + field, problem);
-  }
-
- private:
-  const json& object_;
-  std::string file_, prefix_;
-  std::vector<std::string> known_;
-};
-
-int layer_position(Reader& reader, const std::string& field, const model::Model& model) {
-  const std::string name = reader.text(field);
+int layer_position(ObjectReader& reader, const std::string& field, const model::Model& model) {
+  const std::string name = reader.required_string(field);
   const int position = model.find(name);
   if (position < 0)
     reader.refuse(field, fmt::format("'{}' is not a layer of {}", name, model.file));
   return position;
 }
 
-std::vector<double> read_shares(const Reader& reader, const json& value, int replicas) {
+std::vector<double> read_shares(const ObjectReader& reader, const json& value, int replicas) {
   if (!value.is_array() || static_cast<int>(value.size()) != replicas) {
     reader.refuse("shares", fmt::format("must be an array of {} numbers, one a rank", replicas));
   }
@@ -129,26 +77,28 @@ std::vector<double> read_shares(const Reader& reader, const json& value, int rep
 
 Stage read_stage(const json& object, int s, const std::string& file, const model::Model& model,
                  int microbatches) {
-  Reader reader(object, file, fmt::format("stages[{}].", s));
+  ObjectReader reader(object, file, fmt::format("stages[{}]", s));
   Stage stage;
   stage.first = layer_position(reader, "first", model);
   stage.last = layer_position(reader, "last", model);
-  stage.ranks = reader.integers("ranks", reader.required("ranks"));
-  const json* owners = reader.optional("owners");
-  const json* shares = reader.optional("shares");
+  stage.ranks = reader.whole_numbers(reader.require("ranks"), "ranks");
+  const json* owners = reader.find("owners");
+  const json* shares = reader.find("shares");
   if (owners != nullptr && shares != nullptr) {
     reader.refuse("shares", "and owners say the same thing: give one of them");
   }
   if (owners != nullptr) {
-    stage.owners = reader.integers("owners", *owners);
+    stage.owners = reader.whole_numbers(*owners, "owners");
   } else if (shares != nullptr) {
     stage.owners = spread_owners(read_shares(reader, *shares, stage.replicas()), microbatches);
   } else if (stage.replicas() > 0) {
     stage.owners = spread_owners(std::vector<double>(stage.ranks.size(), 1.0), microbatches);
   }
-  const json* warmup = reader.optional("warmup");
-  stage.warmup = warmup == nullptr ? -1 : reader.integer("warmup", *warmup);
-  if (warmup != nullptr && stage.warmup < 0) reader.refuse("warmup", "must be at least 0");
+  if (reader.find("warmup") != nullptr) {
+    stage.warmup = static_cast<int>(reader.required_int("warmup", 0));
+  } else {
+    stage.warmup = k_no_warmup;
+  }
   reader.done();
   return stage;
 }
@@ -158,7 +108,7 @@ void fill_in_warmups(Plan& plan, const std::string& file) {
   int given = 0;
   for (const Stage& stage : plan.stages) {
     replicas.push_back(stage.replicas());
-    given += stage.warmup >= 0 ? 1 : 0;
+    given += stage.warmup != k_no_warmup ? 1 : 0;
   }
   if (given == plan.size()) return;
   if (given > 0) {
@@ -168,33 +118,26 @@ void fill_in_warmups(Plan& plan, const std::string& file) {
   for (std::size_t s = 0; s < warmups.size(); ++s) plan.stages[s].warmup = warmups[s];
 }
 
-json parse_json(std::string_view text, const std::string& file) {
-  try {
-    return json::parse(text);
-  } catch (const json::parse_error& error) {
-    throw InputError(file, "", fmt::format("is not JSON: {}", error.what()));
-  }
-}
-
 }  // namespace
 
 Plan parse_plan(std::string_view json_text, const std::string& file, const model::Model& model,
                 int ranks) {
-  const json document = parse_json(json_text, file);
-  Reader reader(document, file, "");
-  if (const json* name = reader.optional("model"); name != nullptr && *name != model.name) {
+  const json document = model::parse_document(json_text, file);
+  ObjectReader reader(document, file, "");
+  if (const json* name = reader.find("model"); name != nullptr && *name != model.name) {
     reader.refuse("model", fmt::format("is {}, but the model is '{}'", name->dump(), model.name));
   }
   Plan plan;
-  plan.schedule = schedule_named(reader.text("schedule"), file, "schedule");
-  if (reader.optional("weights") != nullptr) {
-    plan.policy = policy_named(reader.text("weights"), file, "weights");
+  plan.schedule = schedule_named(reader.required_string("schedule"), file, "schedule");
+  if (reader.find("weights") != nullptr) {
+    plan.policy = policy_named(reader.required_string("weights"), file, "weights");
   }
-  plan.microbatches = reader.integer("microbatches", reader.required("microbatches"));
-  if (plan.microbatches < 1 || plan.microbatches > 1'000'000) {
-    reader.refuse("microbatches", fmt::format("must be 1 to 1000000, is {}", plan.microbatches));
+  plan.microbatches = static_cast<int>(reader.required_int("microbatches", 1));
+  if (plan.microbatches > k_most_microbatches) {
+    reader.refuse("microbatches",
+                  fmt::format("must be at most {}, is {}", k_most_microbatches, plan.microbatches));
   }
-  const json& stages = reader.required("stages");
+  const json& stages = reader.require("stages");
   if (!stages.is_array()) reader.refuse("stages", "must be an array");
   for (const json& stage : stages) {
     plan.stages.push_back(read_stage(stage, plan.size(), file, model, plan.microbatches));

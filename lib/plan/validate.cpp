@@ -12,7 +12,7 @@ namespace {
 using base::InputError;
 
 std::string stage_field(int s, const char* field) {
-  return fmt::format("stages[{}].{}", s, field);
+  return fmt::format("stages[{}]: {}", s, field);
 }
 
 std::string layer_name(const model::Model& model, int layer) {

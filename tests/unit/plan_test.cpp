@@ -49,65 +49,68 @@ TEST(PlanTest, ReadsWhatItWrites) {
 }
 
 TEST(PlanTest, RefusesGapsAndOverlaps) {
-  expect_refused(with(R"("first": "conv2")", R"("first": "relu2")"), "stages[1].first",
+  expect_refused(with(R"("first": "conv2")", R"("first": "relu2")"), "stages[1]: first",
                  "leaves a gap: 'conv2' is in no stage");
-  expect_refused(with(R"("first": "conv2")", R"("first": "relu1")"), "stages[1].first", "overlaps");
-  expect_refused(with(R"("last": "fc3")", R"("last": "relu4")"), "stages[2].last",
+  expect_refused(with(R"("first": "conv2")", R"("first": "relu1")"), "stages[1]: first",
+                 "overlaps");
+  expect_refused(with(R"("last": "fc3")", R"("last": "relu4")"), "stages[2]: last",
                  "leaves a gap: 'fc3'");
-  expect_refused(with(R"("first": "conv1")", R"("first": "relu1")"), "stages[0].first", "gap");
+  expect_refused(with(R"("first": "conv1")", R"("first": "relu1")"), "stages[0]: first", "gap");
 }
 
 TEST(PlanTest, RefusesEmptyStages) {
-  expect_refused(with(R"("last": "relu1")", R"("last": "conv1")"), "stages[1].first", "gap");
+  expect_refused(with(R"("last": "relu1")", R"("last": "conv1")"), "stages[1]: first", "gap");
   expect_refused(
       with(R"("first": "conv2", "last": "pool")", R"("first": "conv2", "last": "conv1")"),
-      "stages[1].last", "the stage is empty");
-  expect_refused(with("[2]", "[]"), "stages[1].ranks", "is empty", 3);
+      "stages[1]: last", "the stage is empty");
+  expect_refused(with("[2]", "[]"), "stages[1]: ranks", "is empty", 3);
   expect_refused(R"({"schedule": "async", "microbatches": 1, "stages": []})", "stages", "is empty");
 }
 
 TEST(PlanTest, RefusesRanksUsedTwiceOrOutOfRange) {
-  expect_refused(with("[2]", "[1]"), "stages[2].ranks", "rank 1 is used twice", 3);
-  expect_refused(with("[2]", "[7]"), "stages[1].ranks", "rank 7 is out of range");
-  expect_refused(with("[2]", "[-1]"), "stages[1].ranks", "rank -1 is negative");
+  expect_refused(with("[2]", "[1]"), "stages[2]: ranks", "rank 1 is used twice", 3);
+  expect_refused(with("[2]", "[7]"), "stages[1]: ranks", "rank 7 is out of range");
+  expect_refused(with("[2]", "[-1]"), "stages[1]: ranks", "rank -1 is negative");
 }
 
 TEST(PlanTest, RefusesAJobOfAnotherSize) {
   expect_refused(std::string(k_good), "stages", "the job has 5 ranks, the plan uses 4", 5);
-  expect_refused(std::string(k_good), "stages[0].ranks", "the job has 3 ranks, the plan uses 4", 3);
+  expect_refused(std::string(k_good), "stages[0]: ranks", "the job has 3 ranks, the plan uses 4",
+                 3);
 }
 
 TEST(PlanTest, RefusesSharesThatMakeNoSense) {
-  expect_refused(with("[3, 1]", "[0, 0]"), "stages[0].shares", "all zero");
-  expect_refused(with("[3, 1]", "[3]"), "stages[0].shares", "array of 2 numbers");
-  expect_refused(with("[3, 1]", "[3, -1]"), "stages[0].shares", "at least 0");
-  expect_refused(with(R"("shares": [3, 1])", R"("owners": [0, 1, 0])"), "stages[0].owners",
+  expect_refused(with("[3, 1]", "[0, 0]"), "stages[0]: shares", "all zero");
+  expect_refused(with("[3, 1]", "[3]"), "stages[0]: shares", "array of 2 numbers");
+  expect_refused(with("[3, 1]", "[3, -1]"), "stages[0]: shares", "at least 0");
+  expect_refused(with(R"("shares": [3, 1])", R"("owners": [0, 1, 0])"), "stages[0]: owners",
                  "3 entries for 4 microbatches");
-  expect_refused(with(R"("shares": [3, 1])", R"("owners": [0, 1, 0, 2])"), "stages[0].owners",
+  expect_refused(with(R"("shares": [3, 1])", R"("owners": [0, 1, 0, 2])"), "stages[0]: owners",
                  "replica 2 does not exist");
 }
 
 TEST(PlanTest, RefusesTooSmallAWarmup) {
-  expect_refused(with(R"("warmup": 4)", R"("warmup": 1)"), "stages[0].warmup",
+  expect_refused(with(R"("warmup": 4)", R"("warmup": 1)"), "stages[0]: warmup",
                  "must be at least 2");
-  expect_refused(with(R"("warmup": 2)", R"("warmup": 5)"), "stages[1].warmup",
+  expect_refused(with(R"("warmup": 2)", R"("warmup": 5)"), "stages[1]: warmup",
                  "more than the 4 of the stage before it");
   expect_refused(with(R"(, "warmup": 2)", ""), "stages", "every stage a warmup, or none");
 }
 
 TEST(PlanTest, RefusesWhatIsNotAPlan) {
-  expect_refused("{", "", "is not JSON");
+  expect_refused("{", "", "not JSON");
   expect_refused("[]", "", "must be an object");
   expect_refused(with("async", "zigzag"), "schedule", "known are gpipe, 1f1b, async");
   expect_refused(with("stash", "none"), "weights", "known are stash, 2bw");
-  expect_refused(with(R"("microbatches": 4)", R"("microbatches": 0)"), "microbatches", "is 0");
+  expect_refused(with(R"("microbatches": 4)", R"("microbatches": 0)"), "microbatches",
+                 "at least 1, is 0");
   expect_refused(with(R"("microbatches": 4)", R"("microbatches": 2.5)"), "microbatches",
-                 "must be an integer");
+                 "must be a whole number");
   expect_refused(with(R"("microbatches": 4,)", ""), "microbatches", "is missing");
-  expect_refused(with(R"("ranks": [2])", R"("rank": 2)"), "stages[1].ranks", "is missing");
-  expect_refused(with(R"("ranks": [2])", R"("ranks": [2], "colour": 1)"), "stages[1].colour",
-                 "not a known field");
-  expect_refused(with("\"conv2\"", "\"conv9\""), "stages[1].first", "'conv9' is not a layer");
+  expect_refused(with(R"("ranks": [2])", R"("rank": 2)"), "stages[1]: ranks", "is missing");
+  expect_refused(with(R"("ranks": [2])", R"("ranks": [2], "colour": 1)"), "stages[1]",
+                 "unknown field \"colour\"");
+  expect_refused(with("\"conv2\"", "\"conv9\""), "stages[1]: first", "'conv9' is not a layer");
   expect_refused(with("\"plain\"", "\"other\""), "model", "the model is 'plain'");
 }
 

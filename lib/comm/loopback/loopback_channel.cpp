@@ -89,8 +89,13 @@ class LoopbackHub::Courier {
       return done;
     }
     Delivery delivery;
-    delivery.from = is_send ? std::move(end) : std::move(others.front());
-    delivery.into = is_send ? std::move(others.front()) : std::move(end);
+    if (is_send) {
+      delivery.from = std::move(end);
+      delivery.into = std::move(others.front());
+    } else {
+      delivery.from = std::move(others.front());
+      delivery.into = std::move(end);
+    }
     others.pop_front();
     delivery.not_before_s =
         clock_.now_s() + delays_.uniform(deliveries_++) * options_.longest_delay_s;

@@ -6,7 +6,7 @@ namespace dynpipe::ops::onednn {
 namespace {
 
 using dnnl::memory;
-using tag = memory::format_tag;
+using Tag = memory::format_tag;
 
 memory::dims dims(const base::Shape& shape) {
   memory::dims result;
@@ -14,7 +14,7 @@ memory::dims dims(const base::Shape& shape) {
   return result;
 }
 
-memory::desc described(const memory::dims& dims, tag order) {
+memory::desc described(const memory::dims& dims, Tag order) {
   return {dims, memory::data_type::f32, order};
 }
 
@@ -25,32 +25,32 @@ Layouts::Layouts(const dnnl::engine& cpu) : block_(0) {
   const Window window{.kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1};
   const memory::desc chosen =
       describe_convolution(cpu, window,
-                           {described(images, tag::any), described(weights, tag::any),
-                            described(bias, tag::a), described(images, tag::any)})
+                           {described(images, Tag::any), described(weights, Tag::any),
+                            described(bias, Tag::a), described(images, Tag::any)})
           .src_desc();
-  if (chosen == described(images, tag::nChw8c)) block_ = 8;
-  if (chosen == described(images, tag::nChw16c)) block_ = 16;
+  if (chosen == described(images, Tag::nChw8c)) block_ = 8;
+  if (chosen == described(images, Tag::nChw16c)) block_ = 16;
 }
 
 memory::desc Layouts::images(const Tensor& x) const {
-  const tag blocked = block_ == 16 ? tag::nChw16c : tag::nChw8c;
-  return described(dims(x.shape), x.layout == Layout::blocked ? blocked : tag::nchw);
+  const Tag blocked = block_ == 16 ? Tag::nChw16c : Tag::nChw8c;
+  return described(dims(x.shape), x.layout == Layout::blocked ? blocked : Tag::nchw);
 }
 
 memory::desc Layouts::any(const Tensor& x) const {
-  return described(dims(x.shape), tag::any);
+  return described(dims(x.shape), Tag::any);
 }
 
 memory::desc Layouts::channels_last(const Tensor& x) const {
-  return described(dims(x.shape), tag::nhwc);
+  return described(dims(x.shape), Tag::nhwc);
 }
 
 memory::desc Layouts::weights(const base::Shape& w) const {
-  return described(dims(w), tag::oihw);
+  return described(dims(w), Tag::oihw);
 }
 
 memory::desc Layouts::vector(std::int64_t size) const {
-  return described({size}, tag::a);
+  return described({size}, Tag::a);
 }
 
 }  // namespace dynpipe::ops::onednn

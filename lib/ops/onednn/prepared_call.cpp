@@ -78,7 +78,7 @@ void PreparedCall::run(dnnl::stream& stream, Scratch& scratch,
 }
 
 dnnl::memory PreparedCall::in_scratch(const dnnl::memory::desc& desc) {
-  const dnnl::memory memory(desc, cpu_, DNNL_MEMORY_NONE);
+  dnnl::memory memory(desc, cpu_, DNNL_MEMORY_NONE);
   scratch_operands_.push_back({scratch_bytes_, memory});
   scratch_bytes_ += device::aligned(desc.get_size());
   return memory;

@@ -1,0 +1,116 @@
+#include "model/object_reader.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/errors.hpp"
+
+namespace dynpipe::model {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t k_max_int = std::numeric_limits<std::int32_t>::max();
+
+}  // namespace
+
+std::string shown(const json& value) {
+  constexpr std::size_t k_longest = 40;
+  // Escaping everything but ASCII means that cutting never splits a character.
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
+  if (text.size() > k_longest) text.replace(k_longest - 3, std::string::npos, "...");
+  return text;
+}
+
+ObjectReader::ObjectReader(const json& object, std::string file, std::string where)
+    : object_(object), file_(std::move(file)), where_(std::move(where)) {
+  if (!object.is_object()) refuse("", "must be an object, is " + shown(object));
+}
+
+std::int64_t ObjectReader::required_int(const std::string& field, std::int64_t at_least) {
+  return whole_number(require(field), field, at_least);
+}
+
+std::int64_t ObjectReader::optional_int(const std::string& field, std::int64_t fallback,
+                                        std::int64_t at_least) {
+  const json* value = find(field);
+  return value ? whole_number(*value, field, at_least) : fallback;
+}
+
+double ObjectReader::optional_number(const std::string& field, double fallback, double at_least,
+                                     double below) {
+  const json* value = find(field);
+  if (!value) return fallback;
+  if (!value->is_number()) refuse(field, "must be a number, is " + shown(*value));
+  const auto number = value->get<double>();
+  if (!(number >= at_least && number < below)) {
+    refuse(field, fmt::format("must be at least {} and below {}, is {}", at_least, below, number));
+  }
+  return number;
+}
+
+bool ObjectReader::optional_bool(const std::string& field, bool fallback) {
+  const json* value = find(field);
+  if (!value) return fallback;
+  if (!value->is_boolean()) refuse(field, "must be true or false, is " + shown(*value));
+  return value->get<bool>();
+}
+
+std::string ObjectReader::required_string(const std::string& field) {
+  const json& value = require(field);
+  if (!value.is_string()) refuse(field, "must be a string, is " + shown(value));
+  return value.get<std::string>();
+}
+
+std::vector<int> ObjectReader::whole_numbers(const json& value, const std::string& field) const {
+  if (!value.is_array()) refuse(field, "must be an array of whole numbers, is " + shown(value));
+  std::vector<int> numbers;
+  for (const json& element : value) {
+    numbers.push_back(static_cast<int>(whole_number(element, field, -k_max_int)));
+  }
+  return numbers;
+}
+
+void ObjectReader::done() const {
+  for (const auto& [field, value] : object_.items()) {
+    if (std::find(known_.begin(), known_.end(), field) == known_.end()) {
+      refuse("", fmt::format("unknown field {}; there are {}", shown(json(field)),
+                             fmt::join(known_, ", ")));
+    }
+  }
+}
+
+void ObjectReader::refuse(std::string_view field, std::string_view problem) const {
+  throw base::InputError(where_.empty() ? file_ : file_ + ": " + where_, field, problem);
+}
+
+const json* ObjectReader::find(const std::string& field) {
+  if (std::find(known_.begin(), known_.end(), field) == known_.end()) known_.push_back(field);
+  const auto found = object_.find(field);
+  return found == object_.end() ? nullptr : &*found;
+}
+
+const json& ObjectReader::require(const std::string& field) {
+  const json* value = find(field);
+  if (!value) refuse(field, "is missing");
+  return *value;
+}
+
+std::int64_t ObjectReader::whole_number(const json& value, const std::string& field,
+                                        std::int64_t at_least) const {
+  if (!value.is_number_integer()) refuse(field, "must be a whole number, is " + shown(value));
+  // Read as unsigned first: what is beyond int64 would come out negative.
+  const bool too_large = value.is_number_unsigned()
+                             ? value.get<std::uint64_t>() > std::uint64_t{k_max_int}
+                             : value.get<std::int64_t>() > k_max_int;
+  if (too_large) refuse(field, fmt::format("must be at most {}, is {}", k_max_int, shown(value)));
+  const auto number = value.get<std::int64_t>();
+  if (number < at_least) refuse(field, fmt::format("must be at least {}, is {}", at_least, number));
+  return number;
+}
+
+}  // namespace dynpipe::model
