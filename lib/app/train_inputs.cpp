@@ -102,6 +102,30 @@ DataExtent inspect_data(const TrainOptions& options, const model::Model& model) 
   return {train.count, test.count, train.image};
 }
 
+/// Samples of the smallest microbatch that is not empty, of groups of `group` samples.
+std::int64_t smallest_microbatch(std::int64_t group, std::int64_t microbatches) {
+  return std::max<std::int64_t>(1, group / microbatches);
+}
+
+/// Finds before training what would end it in the last batch of an epoch.
+void check_microbatches(const TrainOptions& options, const TrainInputs& inputs) {
+  const std::int64_t last = inputs.extent.train % options.batch;
+  std::int64_t smallest = smallest_microbatch(options.batch, inputs.plan.microbatches);
+  if (last > 0) {
+    smallest = std::min(smallest, smallest_microbatch(last, inputs.plan.microbatches));
+  }
+  for (const model::Layer& layer : inputs.model.layers) {
+    if (smallest < layer.facts.least_samples) {
+      throw InputError(
+          fmt::format("{}: {}", options.model, layer.spec.where), "",
+          fmt::format("needs at least {} samples in a microbatch (batch norm, one value each), but "
+                      "--batch {} of {} samples in {} microbatches makes one of {}",
+                      layer.facts.least_samples, options.batch, inputs.extent.train,
+                      inputs.plan.microbatches, smallest));
+    }
+  }
+}
+
 DataExtent shared_extent(const TrainOptions& options, const model::Model& model,
                          comm::World& world) {
   DataExtent extent;
@@ -135,6 +159,7 @@ TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world) {
     if (world.rank() == 0) check_streams(inputs.plan, options.plan);
   });
   inputs.extent = shared_extent(options, inputs.model, world);
+  world.together([&] { check_microbatches(options, inputs); });
   const int stage = inputs.plan.stage_of(world.rank());
   world.together([&] {
     if (stage == 0 || stage == inputs.plan.size() - 1) load_images(options, inputs);

@@ -220,22 +220,22 @@ class BadInputTest(unittest.TestCase):
             plan["model"] = "vgg8"
 
         for change, ranks, *says in [
-            (gap, 2, "stages[1].first", "gap"),
-            (overlap, 2, "stages[1].first", "overlap"),
-            (last_layer_left_out, 2, "stages[1].last", "'fc'"),
-            (empty_stage, 2, "stages[0].last", "empty"),
-            (rank_twice, 2, "stages[1].ranks", "rank 0", "twice"),
-            (rank_out_of_range, 2, "stages[1].ranks", "rank 7"),
-            (no_ranks, 2, "stages[1].ranks", "empty"),
-            (zero_shares, 3, "stages[0].shares", "zero"),
-            (owner_out_of_range, 2, "stages[0].owners", "replica 1"),
-            (owners_too_few, 2, "stages[0].owners"),
-            (small_warmup, 2, "stages[0].warmup", "at least 1"),
+            (gap, 2, "stages[1]: first", "gap"),
+            (overlap, 2, "stages[1]: first", "overlap"),
+            (last_layer_left_out, 2, "stages[1]: last", "'fc'"),
+            (empty_stage, 2, "stages[0]: last", "empty"),
+            (rank_twice, 2, "stages[1]: ranks", "rank 0", "twice"),
+            (rank_out_of_range, 2, "stages[1]: ranks", "rank 7"),
+            (no_ranks, 2, "stages[1]: ranks", "empty"),
+            (zero_shares, 3, "stages[0]: shares", "zero"),
+            (owner_out_of_range, 2, "stages[0]: owners", "replica 1"),
+            (owners_too_few, 2, "stages[0]: owners"),
+            (small_warmup, 2, "stages[0]: warmup", "at least 1"),
             (no_microbatches, 2, "microbatches"),
-            (no_such_layer, 2, "stages[0].last", "'gelu'"),
+            (no_such_layer, 2, "stages[0]: last", "'gelu'"),
             (no_such_schedule, 2, "schedule", "'2f2b'"),
-            (missing_field, 2, "stages[1].first", "missing"),
-            (misspelt_field, 2, "stages[1].warmupp"),
+            (missing_field, 2, "stages[1]: first", "missing"),
+            (misspelt_field, 2, "stages[1]", "warmupp"),
             (other_model, 2, "model", "vgg8"),
         ]:
             with self.subTest(change.__name__):
@@ -251,7 +251,7 @@ class BadInputTest(unittest.TestCase):
         def as_it_is(plan, first, second):
             pass
 
-        self.refused_plan(as_it_is, "stages[1].ranks", "1 ranks", ranks=1)
+        self.refused_plan(as_it_is, "stages[1]: ranks", "1 ranks", ranks=1)
         self.refused_plan(as_it_is, "stages", "3 ranks", ranks=3)
         self.refused("--stages", 3, says=["--stages", "3"])
         self.refused("--stages", 5, says=["5 stages", "4 layers"], ranks=5)
@@ -321,6 +321,13 @@ class BadInputTest(unittest.TestCase):
     def test_config_file(self):
         path = self.written("run.ini", "epohcs = 3\n")
         self.refused("--config", path, says=[path, "epohcs"])
+
+    def test_batch_norm_of_one_value(self):
+        model = copy.deepcopy(MODEL)
+        model["layers"][1:2] = [{"name": "pool", "type": "global_avgpool"},
+                                {"name": "bn", "type": "batchnorm2d"}]
+        self.written("model.json", model)
+        self.refused("--microbatches", 8, says=[self.model, "'bn'", "at least 2 samples"])
 
     def test_loss_that_is_not_finite(self):
         self.refused("--lr", "1e30", "--lr-schedule", "constant", "--max-updates", 6,

@@ -48,6 +48,7 @@ void include(const model::Layer& inner, const std::string& block_name, model::La
   const std::string prefix = inner.spec.name.substr(block_name.size() + 1) + ".";
   facts.forward_flops += inner.facts.forward_flops;
   facts.activation_elements += inner.facts.activation_elements;
+  facts.least_samples = std::max(facts.least_samples, inner.facts.least_samples);
   for (model::ParameterSpec parameter : inner.facts.parameters) {
     parameter.name.insert(0, prefix);
     facts.parameters.push_back(std::move(parameter));
