@@ -32,32 +32,34 @@ void complain(std::string_view message) {
 }
 
 /// This rank's failure is not known to the others: say it, and end them.
-[[noreturn]] void fail(comm::World& world, std::string_view message, base::ExitCode code) {
+void end_job(comm::World& world, const std::exception& failure) {
   std::fflush(stdout);
-  complain(fmt::format("rank {}: {}", world.rank(), message));
+  auto code = base::ExitCode::failed_run;
+  if (const auto* error = dynamic_cast<const base::Error*>(&failure)) {
+    code = error->code();
+    complain(fmt::format("rank {}: {}", world.rank(), error->what()));
+  } else {
+    complain(fmt::format("rank {}: internal error: {}", world.rank(), failure.what()));
+  }
+  // Past a deadline the others wait too, for this rank or with it: give them time to say for what.
+  if (dynamic_cast<const base::DeadlineError*>(&failure) != nullptr) sleep(2);
   world.abort(static_cast<int>(code));
 }
 
 int run_train(int argc, char** argv) {
-  const std::unique_ptr<comm::World> owned = comm::make_mpi_world(&argc, &argv);
-  comm::World& world = *owned;
+  const std::unique_ptr<comm::World> world = comm::make_mpi_world(&argc, &argv);
+  const auto on_failure = [&](const std::exception& failure) { end_job(*world, failure); };
   try {
-    app::train({argv + 2, argv + argc}, world);
+    app::train({argv + 2, argv + argc}, *world, on_failure);
     return 0;
   } catch (const comm::AgreedError& error) {
     std::fflush(stdout);
-    if (world.rank() == 0) complain(error.what());
+    if (world->rank() == 0) complain(error.what());
     return static_cast<int>(error.code());
-  } catch (const base::DeadlineError& error) {
-    // Others wait too, for this rank or with it: give them time to say for what.
-    complain(error.what());
-    sleep(2);
-    world.abort(static_cast<int>(error.code()));
-  } catch (const base::Error& error) {
-    fail(world, error.what(), error.code());
-  } catch (const std::exception& error) {
-    fail(world, fmt::format("internal error: {}", error.what()), base::ExitCode::failed_run);
+  } catch (const std::exception& failure) {
+    end_job(*world, failure);
   }
+  return static_cast<int>(base::ExitCode::failed_run);
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ namespace dynpipe::app {
 bool output_is_terminal();
 
 /// Rank 0's running account of training: one live line on a terminal, else one dense line every so
-/// many updates. Called between steps; writes at most ten times a second.
+/// many updates. Called whenever the loss of a group arrives; the live line changes
+/// ten times a second at most.
 class Progress {
  public:
   struct Extent {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <tuple>
 
 #include "base/errors.hpp"
 #include "data/idx.hpp"
@@ -140,8 +141,18 @@ DataExtent shared_extent(const TrainOptions& options, const model::Model& model,
 void load_images(const TrainOptions& options, TrainInputs& inputs) {
   data::ImageSet train = data::load_image_set(options.data, data::Split::train);
   data::ImageSet test = data::load_image_set(options.data, data::Split::test);
-  data::check_labels(train, inputs.model.classes, options.data + " (train labels)");
-  data::check_labels(test, inputs.model.classes, options.data + " (test labels)");
+  for (const auto& [set, split, expected] :
+       {std::tuple{&train, data::Split::train, inputs.extent.train},
+        std::tuple{&test, data::Split::test, inputs.extent.test}}) {
+    const data::IdxPair files = data::find_idx_pair(options.data, split);
+    data::check_labels(*set, inputs.model.classes, files.labels.string());
+    if (set->size() != expected || !(set->image == inputs.model.input)) {
+      throw InputError(
+          files.images.string(), "",
+          fmt::format("has {} images of {} here, but {} of {} on rank 0's host", set->size(),
+                      set->image.to_string(), expected, inputs.model.input.to_string()));
+    }
+  }
   const data::Normalisation normalisation = data::measure_normalisation(train);
   inputs.train = NormalisedImages(std::move(train), normalisation);
   inputs.test = NormalisedImages(std::move(test), normalisation);

@@ -15,6 +15,8 @@ namespace {
 namespace po = boost::program_options;
 using base::InputError;
 
+constexpr std::int64_t k_many = 1'000'000;
+
 /// Values as their words stand on the command line, before they are checked.
 struct Raw {
   std::string config, schedule, weights, replicas, optimizer, lr_schedule, dtype, progress;
@@ -156,12 +158,13 @@ void require(bool holds, const char* option, Number value, const char* rule) {
 void check_ranges(const TrainOptions& o) {
   if (o.model.empty()) throw InputError("", "--model", "is missing");
   if (o.data.empty()) throw InputError("", "--data", "is missing");
-  require(o.epochs >= 1, "--epochs", o.epochs, "at least 1");
-  require(o.batch >= 1, "--batch", o.batch, "at least 1");
-  require(o.microbatches >= 1 && o.microbatches <= 1'000'000, "--microbatches", o.microbatches,
-          "1 to 1000000");
+  require(o.epochs >= 1 && o.epochs <= k_many, "--epochs", o.epochs, "1 to 1000000");
+  require(o.batch >= 1 && o.batch <= k_many, "--batch", o.batch, "1 to 1000000");
+  require(o.microbatches >= 1 && o.microbatches <= plan::k_most_microbatches, "--microbatches",
+          o.microbatches, "1 to 4096");
   require(o.log_every >= 1, "--log-every", o.log_every, "at least 1");
-  require(o.step_epochs >= 1, "--lr-step-epochs", o.step_epochs, "at least 1");
+  require(o.step_epochs >= 1 && o.step_epochs <= k_many, "--lr-step-epochs", o.step_epochs,
+          "1 to 1000000");
   require(o.warmup_updates >= 0, "--lr-warmup", o.warmup_updates, "at least 0");
   const auto finite_from_0 = [](double x) { return std::isfinite(x) && x >= 0; };
   require(finite_from_0(o.learning_rate), "--lr", o.learning_rate, "a number of at least 0");

@@ -48,7 +48,8 @@ std::string si(double value) {
   return fmt::format("{:.0f} ", value);
 }
 
-ordered_json config_json(const TrainOptions& o, const plan::Plan& plan) {
+ordered_json config_json(const TrainOptions& o, const plan::Plan& plan,
+                         const std::string& backend) {
   return {{"model", o.model},
           {"data", o.data},
           {"epochs", o.epochs},
@@ -64,8 +65,14 @@ ordered_json config_json(const TrainOptions& o, const plan::Plan& plan) {
           {"momentum", o.optimizer.momentum},
           {"nesterov", o.optimizer.nesterov},
           {"weight_decay", o.optimizer.weight_decay},
+          {"beta1", o.optimizer.beta1},
+          {"beta2", o.optimizer.beta2},
+          {"lr_schedule", nn::name_of(o.learning_rate_kind)},
+          {"lr_warmup", o.warmup_updates},
+          {"lr_step_epochs", o.step_epochs},
+          {"lr_step_factor", o.step_factor},
           {"dtype", tensor::name_of(o.dtype)},
-          {"backend", o.backend}};
+          {"backend", backend}};
 }
 
 ordered_json rank_json(const RankResult& r) {
@@ -80,6 +87,7 @@ ordered_json rank_json(const RankResult& r) {
           {"wait_activation_s", r.times.wait_activation},
           {"wait_gradient_s", r.times.wait_gradient},
           {"wait_reduction_s", r.times.wait_reduction},
+          {"wait_send_s", r.times.wait_send},
           {"train_s", r.times.total}};
 }
 
@@ -151,8 +159,8 @@ std::string describe_result(const TrainResult& result, const plan::Plan& plan) {
   const EpochResult& last = result.epochs.back();
   std::string text = fmt::format(
       "\ntest accuracy {:.2f} %   {:.0f} samples/s   {:.2f} ms an update (90 % under {:.2f} ms)\n\n"
-      "stage  rank  host              busy  waiting for: activation  gradient  reduction  peak "
-      "memory\n",
+      "                                     ------ waiting for ------\n"
+      "stage  rank  host             busy   input  grad   sum   send  peak memory\n",
       100 * last.test_accuracy, result.samples_per_s, 1e3 * result.updates.median_s,
       1e3 * result.updates.p90_s);
   for (int s = 0; s < plan.size(); ++s) {
@@ -162,9 +170,10 @@ std::string describe_result(const TrainResult& result, const plan::Plan& plan) {
         return 100 * seconds / std::max(r.times.total, 1e-9);
       };
       text += fmt::format(
-          "{:>5}  {:>4}  {:<15}  {:>3.0f} %  {:>21.0f} %  {:>6.0f} %  {:>7.0f} %  {:>8.0f} MB\n", s,
-          rank, r.host.substr(0, 15), share(r.times.busy()), share(r.times.wait_activation),
-          share(r.times.wait_gradient), share(r.times.wait_reduction),
+          "{:>5}  {:>4}  {:<15} {:>4.0f} %  {:>4.0f} % {:>3.0f} % {:>3.0f} %  {:>3.0f} %  {:>8.0f} "
+          "MB\n",
+          s, rank, r.host.substr(0, 15), share(r.times.busy()), share(r.times.wait_activation),
+          share(r.times.wait_gradient), share(r.times.wait_reduction), share(r.times.wait_send),
           static_cast<double>(r.peak_rss_bytes) / 1e6);
     }
   }
@@ -172,7 +181,7 @@ std::string describe_result(const TrainResult& result, const plan::Plan& plan) {
 }
 
 std::string summary_json(const TrainOptions& options, const TrainInputs& inputs,
-                         const TrainResult& result, const std::string& status) {
+                         const TrainResult& result, const std::string& backend) {
   ordered_json epochs = ordered_json::array();
   for (const EpochResult& e : result.epochs) {
     epochs.push_back({{"epoch", e.epoch},
@@ -187,7 +196,7 @@ std::string summary_json(const TrainOptions& options, const TrainInputs& inputs,
   ordered_json ranks = ordered_json::array();
   for (const RankResult& r : result.ranks) ranks.push_back(rank_json(r));
   const ordered_json plan = ordered_json::parse(plan::to_json(inputs.plan, inputs.model));
-  const ordered_json summary = {{"config", config_json(options, inputs.plan)},
+  const ordered_json summary = {{"config", config_json(options, inputs.plan, backend)},
                                 {"plans", ordered_json::array({{{"update", 0}, {"plan", plan}}})},
                                 {"epochs", epochs},
                                 {"updates",
@@ -197,8 +206,12 @@ std::string summary_json(const TrainOptions& options, const TrainInputs& inputs,
                                 {"samples_per_s", result.samples_per_s},
                                 {"migrations", ordered_json::array()},
                                 {"ranks", ranks},
-                                {"status", status}};
+                                {"status", "completed"}};
   return summary.dump(2) + "\n";
+}
+
+std::string failed_summary_json(const std::string& reason) {
+  return ordered_json{{"status", "failed"}, {"reason", reason}}.dump(2) + "\n";
 }
 
 std::string pack(const RankResult& result) {
@@ -218,6 +231,7 @@ RankResult unpack_rank_result(const std::string& text) {
   r.times.wait_activation = json["wait_activation_s"];
   r.times.wait_gradient = json["wait_gradient_s"];
   r.times.wait_reduction = json["wait_reduction_s"];
+  r.times.wait_send = json["wait_send_s"];
   r.times.total = json["train_s"];
   return r;
 }

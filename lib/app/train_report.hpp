@@ -47,7 +47,9 @@ std::vector<std::string> plan_warnings(const TrainOptions& options, const TrainI
 std::string describe_result(const TrainResult& result, const plan::Plan& plan);
 /// The summary file (JSON).
 std::string summary_json(const TrainOptions& options, const TrainInputs& inputs,
-                         const TrainResult& result, const std::string& status);
+                         const TrainResult& result, const std::string& backend);
+/// The summary file of a run that failed.
+std::string failed_summary_json(const std::string& reason);
 
 /// A rank's result as text and back, for the way to rank 0.
 std::string pack(const RankResult& result);

@@ -127,6 +127,13 @@ class TrainSession {
     report(worker);
   }
 
+  /// Leaves the reason in the summary, as far as this rank may.
+  void note_failure(const std::exception& failure) const {
+    if (leader() && !options_.summary.empty()) {
+      write_file(options_.summary, failed_summary_json(failure.what()));
+    }
+  }
+
  private:
   bool leader() const { return world_.rank() == 0; }
 
@@ -136,10 +143,7 @@ class TrainSession {
 
   std::span<const model::Layer> own_layers() const {
     const auto s = static_cast<std::size_t>(inputs_.plan.stage_of(world_.rank()));
-    const plan::Stage& stage = inputs_.plan.stages[s];
-    return std::span(inputs_.model.layers)
-        .subspan(static_cast<std::size_t>(stage.first),
-                 static_cast<std::size_t>(stage.last - stage.first + 1));
+    return plan::layers_of(inputs_.model, inputs_.plan.stages[s]);
   }
 
   void announce() {
@@ -209,7 +213,7 @@ class TrainSession {
       result_.updates = update_clock_.times();
       fmt::print("{}", describe_result(result_, inputs_.plan));
       if (!options_.summary.empty()) {
-        write_file(options_.summary, summary_json(options_, inputs_, result_, "completed"));
+        write_file(options_.summary, summary_json(options_, inputs_, result_, ops_->name()));
         fmt::print("\nsummary written to {}\n", options_.summary);
       }
       std::fflush(stdout);
@@ -233,14 +237,25 @@ class TrainSession {
 
 }  // namespace
 
-void train(const std::vector<std::string>& words, comm::World& world) {
+void train(const std::vector<std::string>& words, comm::World& world,
+           const std::function<void(const std::exception&)>& on_failure) {
   std::optional<TrainOptions> options;
   world.together([&] { options = parse_train_options(words); });
   if (!options) {
     if (world.rank() == 0) fmt::print("{}", train_help());
     return;
   }
-  TrainSession(*options, world).run();
+  world.set_deadline(options->deadline_s);
+  TrainSession session(*options, world);
+  try {
+    session.run();
+  } catch (const comm::AgreedError&) {
+    throw;
+  } catch (const std::exception& failure) {
+    session.note_failure(failure);
+    on_failure(failure);
+    throw;
+  }
 }
 
 }  // namespace dynpipe::app

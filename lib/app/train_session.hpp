@@ -1,5 +1,7 @@
 #pragma once
 
+#include <exception>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,8 +10,10 @@
 namespace dynpipe::app {
 
 /// `dynpipe train`: reads, checks, trains, reports. Collective. `words` are those after `train`.
-/// What is wrong with the input is an AgreedError on all ranks; what goes wrong later, an Error on
-/// one.
-void train(const std::vector<std::string>& words, comm::World& world);
+/// What is wrong with the input is an AgreedError on all ranks. What goes wrong on this rank alone
+/// later is given to `on_failure` while messages are still in flight: it must end the job, since
+/// memory that they use would be freed next.
+void train(const std::vector<std::string>& words, comm::World& world,
+           const std::function<void(const std::exception&)>& on_failure);
 
 }  // namespace dynpipe::app

@@ -44,8 +44,7 @@ void Channel::Patience::look_again(const std::function<std::string()>& what) {
   const WaitPolicy& policy = channel_.policy_;
   const double waited_s = channel_.clock_.now_s() - began_s_;
   if (waited_s > policy.deadline_s) {
-    throw base::DeadlineError(
-        fmt::format("rank {} has waited {:.0f} s for {}", channel_.rank(), waited_s, what()));
+    throw base::DeadlineError(fmt::format("waited {:.0f} s for {}", waited_s, what()));
   }
   if (waited_s < policy.spin_s) return;
   timespec nap{};

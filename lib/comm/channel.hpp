@@ -66,7 +66,7 @@ class Channel {
   virtual bool test(Ticket ticket) = 0;
   /// Work launched on `stream` after this call finds the message complete.
   virtual void join(Ticket ticket, device::Stream& stream) = 0;
-  /// Give a complete ticket back.
+  /// Give back a ticket that is complete or joined.
   virtual void retire(Ticket ticket) = 0;
   virtual MessageName name(Ticket ticket) const = 0;
   /// Move all messages in flight on a little.

@@ -31,8 +31,8 @@ OrderedSum::OrderedSum(Channel& channel, device::Device& device, std::vector<int
                                      ranks_.begin())),
       dtype_(dtype),
       elements_(elements),
-      stream_(device.make_stream("reduce")),
-      sums_(static_cast<std::size_t>(in_flight)) {
+      sums_(static_cast<std::size_t>(in_flight)),
+      stream_(device.make_stream("reduce")) {
   for (Sum& sum : sums_) {
     sum.others = device.allocate(slice_of(self_).bytes * (ranks_.size() - 1));
     sum.arrivals.reserve(ranks_.size());

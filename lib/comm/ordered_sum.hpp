@@ -59,8 +59,8 @@ class OrderedSum {
   std::size_t self_;
   tensor::DType dtype_;
   std::int64_t elements_;
-  std::unique_ptr<device::Stream> stream_;
   std::vector<Sum> sums_;
+  std::unique_ptr<device::Stream> stream_;  ///< last: what it still runs uses the rest
 };
 
 }  // namespace dynpipe::comm

@@ -21,6 +21,9 @@ class AgreedError : public base::Error {
 class World {
  public:
   virtual ~World() = default;
+  /// Longest wait of a collective call; past it the call throws DeadlineError.
+  void set_deadline(double seconds) { deadline_s_ = seconds; }
+
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::string host() const = 0;
@@ -55,9 +58,14 @@ class World {
     agree(error);
   }
 
+ protected:
+  double deadline_s() const { return deadline_s_; }
+
  private:
   virtual void end_all(int exit_code) = 0;
   virtual void agree(const std::optional<base::Error>& error) = 0;
+
+  double deadline_s_ = 600;
 };
 
 }  // namespace dynpipe::comm

@@ -48,9 +48,9 @@ struct StatisticSpec {
 
 /// What is known of a layer once the shape of its input is.
 struct LayerFacts {
-  base::Shape output;                     ///< of one sample
-  std::int64_t forward_flops = 0;         ///< of one sample; a multiply-add counts two
-  std::int64_t activation_elements = 0;   ///< kept from forward to backward, of one sample
+  base::Shape output;                    ///< of one sample
+  std::int64_t forward_flops = 0;        ///< of one sample; a multiply-add counts two
+  std::int64_t activation_elements = 0;  ///< kept from forward to backward, of one sample
   std::int64_t least_samples = 1;  ///< that a microbatch of training needs, unless it is empty
   std::vector<ParameterSpec> parameters;  ///< a block's have its inner layers' names before them
   std::vector<StatisticSpec> statistics;  ///< likewise

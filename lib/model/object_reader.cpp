@@ -35,12 +35,6 @@ std::int64_t ObjectReader::required_int(const std::string& field, std::int64_t a
   return whole_number(require(field), field, at_least);
 }
 
-std::int64_t ObjectReader::optional_int(const std::string& field, std::int64_t fallback,
-                                        std::int64_t at_least) {
-  const json* value = find(field);
-  return value ? whole_number(*value, field, at_least) : fallback;
-}
-
 double ObjectReader::optional_number(const std::string& field, double fallback, double at_least,
                                      double below) {
   const json* value = find(field);

@@ -22,7 +22,6 @@ class ObjectReader {
   const nlohmann::json* find(const std::string& field);
   const nlohmann::json& require(const std::string& field);
   std::int64_t required_int(const std::string& field, std::int64_t at_least);
-  std::int64_t optional_int(const std::string& field, std::int64_t fallback, std::int64_t at_least);
   /// In [at_least, below).
   double optional_number(const std::string& field, double fallback, double at_least, double below);
   bool optional_bool(const std::string& field, bool fallback);

@@ -28,11 +28,23 @@ double LearningRate::at(std::int64_t update) const {
 }
 
 LearningRateKind learning_rate_named(std::string_view name) {
-  if (name == "constant") return LearningRateKind::constant;
-  if (name == "step") return LearningRateKind::step;
-  if (name == "cosine") return LearningRateKind::cosine;
+  for (auto kind : {LearningRateKind::constant, LearningRateKind::step, LearningRateKind::cosine}) {
+    if (name_of(kind) == name) return kind;
+  }
   throw base::InputError("", "--lr-schedule",
                          fmt::format("'{}' is not known; known are constant, step, cosine", name));
+}
+
+std::string_view name_of(LearningRateKind kind) {
+  switch (kind) {
+    case LearningRateKind::constant:
+      return "constant";
+    case LearningRateKind::step:
+      return "step";
+    case LearningRateKind::cosine:
+      return "cosine";
+  }
+  return "?";
 }
 
 }  // namespace dynpipe::nn

@@ -20,6 +20,7 @@ struct LearningRate {
   double at(std::int64_t update) const;
 };
 
+std::string_view name_of(LearningRateKind kind);
 /// "constant", "step", "cosine". Throws InputError that lists them.
 LearningRateKind learning_rate_named(std::string_view name);
 

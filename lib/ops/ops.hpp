@@ -16,7 +16,7 @@ using tensor::DType;
 using tensor::Layout;
 using tensor::Tensor;
 
-/// Square-free 2-D window: used by convolutions and poolings.
+/// The window of a convolution or pooling.
 struct Window {
   std::int64_t kernel_h = 1, kernel_w = 1;
   std::int64_t stride_h = 1, stride_w = 1;

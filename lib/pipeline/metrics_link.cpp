@@ -57,8 +57,8 @@ void MetricsLink::hand_on(std::int64_t group) {
     const auto* totals = reinterpret_cast<const double*>(arrival.buffer.data());
     if (!std::isfinite(totals[0])) {
       throw base::RunError(fmt::format(
-          "update {}: the loss is {} on stage {} (rank {}); a lower learning rate may help", group,
-          totals[0], plan_.size() - 1, ranks[r]));
+          "update {}: the loss is {} on stage {} (rank {}); a lower learning rate may help",
+          group + 1, totals[0], plan_.size() - 1, ranks[r]));
     }
     metrics.loss_sum += totals[0];
     metrics.correct += totals[1];

@@ -46,7 +46,6 @@ class WeightStore {
 
   const nn::FlatLayout& parameters() const { return parameters_; }
   const nn::FlatLayout& statistics() const { return statistics_; }
-  std::size_t versions() const { return versions_.size(); }
 
  private:
   struct Flat {

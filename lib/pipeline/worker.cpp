@@ -26,12 +26,6 @@ tensor::Layout layout_before(const model::Model& model, int first, std::int64_t 
   return layout;
 }
 
-std::span<const model::Layer> layers_of(const model::Model& model, const plan::Stage& stage) {
-  return std::span(model.layers)
-      .subspan(static_cast<std::size_t>(stage.first),
-               static_cast<std::size_t>(stage.last - stage.first + 1));
-}
-
 /// What a rank's streams hold at most.
 schedule::Footprint largest_footprint(const plan::Plan& plan, int rank) {
   const schedule::Segment steady = schedule::steady_segment(plan);
@@ -66,9 +60,7 @@ struct Worker::Pools {
     loss_gradient_at = labels_at + device::aligned(static_cast<std::size_t>(setup.max_samples) * 4);
     const std::size_t arena_bytes =
         worker.last_stage() ? loss_gradient_at + output_bytes : labels_at;
-    const auto sum_elements = static_cast<std::size_t>(worker.weights_.parameters().elements() +
-                                                       worker.weights_.statistics().elements() *
-                                                           worker.plan_.microbatches);
+    const auto sum_elements = static_cast<std::size_t>(worker.sum_elements());
     const int groups = 2 + worker.own_.warmup / worker.plan_.microbatches;
     device::Device& device = setup.device;
     inputs.emplace("inputs", device, input_bytes, need.inputs);
@@ -93,25 +85,27 @@ Worker::Worker(const WorkerSetup& setup)
       ops_(setup.ops),
       channel_(setup.channel),
       stream_(setup.device.make_stream(fmt::format("compute {}", rank_))),
-      chain_(layers_of(setup.model, own_),
+      chain_(plan::layers_of(setup.model, own_),
              layout_before(setup.model, own_.first, setup.max_samples, setup.ops),
              setup.max_samples, setup.ops, nn::layer_types()),
-      weights_(layers_of(setup.model, own_), plan_.delay(stage_), setup.optimizer,
+      weights_(plan::layers_of(setup.model, own_), plan_.delay(stage_), setup.optimizer,
                setup.ops.dtype(), setup.device),
       scratch_(setup.device.allocate(chain_.scratch_bytes())),
       poll_([this] { channel_.poll(); }) {
   const schedule::Footprint need = largest_footprint(plan_, rank_);
   pools_ = std::make_unique<Pools>(*this, need);
   if (own_.replicas() > 1) {
-    const std::int64_t elements =
-        weights_.parameters().elements() + weights_.statistics().elements() * plan_.microbatches;
-    reduction_ = std::make_unique<comm::OrderedSum>(channel_, setup.device, own_.ranks,
-                                                    ops_.dtype(), elements, need.gradient_sums);
+    reduction_ = std::make_unique<comm::OrderedSum>(
+        channel_, setup.device, own_.ranks, ops_.dtype(), sum_elements(), need.gradient_sums);
   }
   if (rank_ == 0) {
     auto sink = setup.on_group ? setup.on_group : [](const GroupMetrics&) {};
     metrics_ = std::make_unique<MetricsLink>(plan_, channel_, setup.device, std::move(sink));
   }
+}
+
+std::int64_t Worker::sum_elements() const {
+  return weights_.parameters().elements() + weights_.statistics().elements() * plan_.microbatches;
 }
 
 Worker::~Worker() {
@@ -212,7 +206,7 @@ void Worker::forward(std::int64_t microbatch) {
   Flight& flight = flights_[microbatch];
   const std::int64_t n = feed_->size(microbatch);
   if (!first_stage()) await(flight.activation_arrival, times_.wait_activation);
-  flight.arena = pools_->arenas->acquire(channel_, *stream_);
+  flight.arena = acquire_after_send(*pools_->arenas);
 
   const double began_s = setup_.clock.now_s();
   if (first_stage()) {
@@ -262,7 +256,7 @@ void Worker::backward(std::int64_t microbatch) {
   const std::int64_t n = feed_->size(microbatch);
   const std::int64_t group = microbatch / plan_.microbatches;
   if (!last_stage()) await(flight.gradient_arrival, times_.wait_gradient);
-  if (!first_stage()) flight.outgoing = pools_->outgoing->acquire(channel_, *stream_);
+  if (!first_stage()) flight.outgoing = acquire_after_send(*pools_->outgoing);
 
   const double began_s = setup_.clock.now_s();
   GroupSum& sum = open_sum(group);
@@ -324,8 +318,10 @@ void Worker::reduce_start(std::int64_t group) {
 
   if (!totals_.contains(group)) {
     totals_[group] = pools_->totals->acquire(channel_, *stream_);
-    ops_.fill(*stream_, 0,
-              {totals_[group].data, tensor::DType::float64, tensor::Layout::plain, {2}});
+    const Tensor totals{totals_[group].data, tensor::DType::float64, tensor::Layout::plain, {2}};
+    const Tensor no_labels{nullptr, tensor::DType::int32, tensor::Layout::plain, {0}};
+    ops_.softmax_cross_entropy(*stream_, image(nullptr, chain_.output(), tensor::Layout::plain, 0),
+                               no_labels, 0, ops::Accumulate::set, totals, {});
   }
   const auto node = totals_.extract(group);
   const BufferPool::Lease& totals = node.mapped();
@@ -370,6 +366,13 @@ void Worker::await(std::optional<comm::Ticket>& arrival, double& waited_s) {
   channel_.retire(*arrival);
   arrival.reset();
   if (training_) charge(waited_s, began_s);
+}
+
+BufferPool::Lease Worker::acquire_after_send(BufferPool& pool) {
+  const double began_s = setup_.clock.now_s();
+  BufferPool::Lease lease = pool.acquire(channel_, *stream_);
+  if (training_) charge(times_.wait_send, began_s);
+  return lease;
 }
 
 nn::Pass Worker::pass_over(std::int64_t microbatch) const {

@@ -42,7 +42,8 @@ struct WorkerSetup {
 struct StageTimes {
   double forward = 0, backward = 0, update = 0;
   double wait_activation = 0, wait_gradient = 0, wait_reduction = 0;
-  double total = 0;  ///< of training segments, drained
+  double wait_send = 0;  ///< for the next or previous stage to take what was sent
+  double total = 0;      ///< of training segments, drained
 
   double busy() const { return forward + backward + update; }
 };
@@ -99,10 +100,13 @@ class Worker {
   void update_wait(std::int64_t group);
   void update(std::int64_t group);
 
-  void make_pools(const schedule::Stream& stream);
   void drain();
   GroupSum& open_sum(std::int64_t group);
   void add_loss(std::int64_t microbatch, Flight& flight, const tensor::Tensor& logits);
+  /// A buffer from which messages leave, once the last one has.
+  BufferPool::Lease acquire_after_send(BufferPool& pool);
+  /// Length of a group's gradient buffer: parameters, then each microbatch's statistics.
+  std::int64_t sum_elements() const;
   void await(std::optional<comm::Ticket>& arrival, double& waited_s);
   nn::Pass pass_over(std::int64_t microbatch) const;
   tensor::Tensor image(std::byte* data, const base::Shape& sample, tensor::Layout layout,

@@ -34,6 +34,12 @@ int Plan::delay(int stage) const {
   return (stages[deciding].warmup + microbatches - 1) / microbatches;
 }
 
+std::span<const model::Layer> layers_of(const model::Model& model, const Stage& stage) {
+  return std::span(model.layers)
+      .subspan(static_cast<std::size_t>(stage.first),
+               static_cast<std::size_t>(stage.last - stage.first + 1));
+}
+
 std::vector<int> spread_owners(const std::vector<double>& shares, int microbatches) {
   double total = 0;
   for (double share : shares) total += share;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,9 @@ enum class WeightPolicy {
   stash,          ///< each stage its own delay, ceil(W_s / M) (PipeDream)
   double_buffer,  ///< "2bw": all stages that of the first; two versions where M >= W_0
 };
+
+/// Of an update group: more would be smaller than any sensible sample count.
+constexpr int k_most_microbatches = 4096;
 
 /// A part of the model and the ranks that compute it.
 struct Stage {
@@ -57,6 +61,9 @@ struct Plan {
   int delay(int stage) const;
   bool synchronous() const { return schedule != Schedule::asynchronous; }
 };
+
+/// The layers of a stage.
+std::span<const model::Layer> layers_of(const model::Model& model, const Stage& stage);
 
 /// What the command line says of a plan that is not written out.
 struct PlanRequest {

@@ -17,7 +17,6 @@ using model::ObjectReader;
 using nlohmann::json;
 
 constexpr int k_no_warmup = -1;
-constexpr int k_most_microbatches = 1'000'000;
 
 template <typename Enum>
 struct Named {

@@ -11,6 +11,9 @@ namespace {
 
 using base::InputError;
 
+/// Beyond a few microbatches a rank, a longer warm-up only makes weights older.
+constexpr int k_most_warmup = 256;
+
 std::string stage_field(int s, const char* field) {
   return fmt::format("stages[{}]: {}", s, field);
 }
@@ -111,6 +114,11 @@ void validate_warmups(const Plan& plan, const std::string& file) {
           file, stage_field(s, "warmup"),
           fmt::format("must be at least {} ({} stages follow), is {}", least, least, stage.warmup));
     }
+    const int most = k_most_warmup + 4 * plan.ranks();
+    if (stage.warmup > most) {
+      throw InputError(file, stage_field(s, "warmup"),
+                       fmt::format("must be at most {}, is {}", most, stage.warmup));
+    }
     if (s > 0 && stage.warmup > plan.stages[static_cast<std::size_t>(s - 1)].warmup) {
       throw InputError(
           file, stage_field(s, "warmup"),
@@ -124,9 +132,9 @@ void validate_warmups(const Plan& plan, const std::string& file) {
 }  // namespace
 
 void validate(const Plan& plan, const model::Model& model, int ranks, const std::string& file) {
-  if (plan.microbatches < 1) {
+  if (plan.microbatches < 1 || plan.microbatches > k_most_microbatches) {
     throw InputError(file, "microbatches",
-                     fmt::format("must be at least 1, is {}", plan.microbatches));
+                     fmt::format("must be 1 to {}, is {}", k_most_microbatches, plan.microbatches));
   }
   if (plan.stages.empty()) throw InputError(file, "stages", "is empty");
   if (plan.size() > model.size()) {

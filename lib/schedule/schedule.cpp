@@ -202,9 +202,16 @@ Stream evaluation_stream(const Plan& plan, int rank, std::int64_t count) {
 }
 
 Segment steady_segment(const Plan& plan) {
-  // Receives are posted at most W_0 microbatches ahead, which for a replica that owns one
-  // microbatch a group are as many groups; the pipeline fills in as many again.
-  return {0, 2 * std::int64_t{stage_at(plan, 0).warmup} + 6};
+  // Receives are posted at most W_0 of a rank's own microbatches ahead, and the pipeline fills in
+  // as many again; the replica that owns fewest of a group takes most groups for that.
+  std::int64_t fewest = plan.microbatches;
+  for (const Stage& stage : plan.stages) {
+    for (int r = 0; r < stage.replicas(); ++r) {
+      const auto owned = std::count(stage.owners.begin(), stage.owners.end(), r);
+      if (owned > 0) fewest = std::min<std::int64_t>(fewest, owned);
+    }
+  }
+  return {0, 2 * (stage_at(plan, 0).warmup / fewest + 1) + 6};
 }
 
 std::vector<Stream> training_streams(const Plan& plan, Segment segment) {

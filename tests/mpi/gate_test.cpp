@@ -21,7 +21,10 @@ TEST(MpiGateTest, EqualsTheDelayedRecursion) {
     const double difference =
         largest_difference(outcome->state, same_names(expected.state, outcome->state));
     EXPECT_LE(difference, k_tolerance) << describe(scenario);
+    EXPECT_LE(largest_difference(outcome->evaluations, expected.evaluations), k_tolerance)
+        << describe(scenario);
     if (mpi_world()->rank() == 0) {
+      EXPECT_EQ(outcome->correct, expected.correct) << describe(scenario);
       EXPECT_LE(largest_difference(outcome->losses, expected.losses), k_tolerance)
           << describe(scenario);
     }

@@ -20,7 +20,9 @@ inline std::optional<RankOutcome> run_on_mpi(const Scenario& scenario) {
   const auto channel =
       comm::make_mpi_channel(*part, clock, {.deadline_s = 60, .spin_s = 0, .nap_s = 20e-6});
   device::CpuDevice device;
-  return run_rank(scenario, *channel, device);
+  RankOutcome outcome = run_rank(scenario, *channel, device);
+  outcome.evaluations = part->sum(outcome.evaluations);
+  return outcome;
 }
 
 }  // namespace dynpipe::testing

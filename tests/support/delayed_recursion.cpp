@@ -1,5 +1,6 @@
 #include "support/delayed_recursion.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "device/cpu/cpu_device.hpp"
@@ -114,6 +115,39 @@ Outcome run_delayed_recursion(const Scenario& scenario) {
   const device::Buffer scratch = device.allocate(chain.scratch_bytes());
   const ScenarioFeed feed(scenario);
 
+  // The newest weights and running statistics on all samples, one after another.
+  const EvaluationFeed all(scenario);
+  const auto evaluate = [&](std::vector<Values>& newest) {
+    const auto weights = views(newest, parameters);
+    const auto running_views = views(running, statistics);
+    Values sums(2, 0.0);
+    for (std::int64_t k = 0; k < all.microbatches(); ++k) {
+      const std::int64_t n = all.size(k);
+      if (n == 0) continue;
+      Values x(static_cast<std::size_t>(n * scenario.samples.image.elements()));
+      std::vector<std::int32_t> labels(static_cast<std::size_t>(n));
+      const Tensor input = view(x, scenario.samples.image.with_batch(n));
+      const Tensor label_view{reinterpret_cast<std::byte*>(labels.data()),
+                              tensor::DType::int32,
+                              tensor::Layout::plain,
+                              {n}};
+      all.write_input(k, input);
+      all.write_labels(k, label_view);
+      const nn::Pass pass{*ops,
+                          *stream,
+                          false,
+                          scenario.seed,
+                          0,
+                          all.samples(k),
+                          nn::Scratch(scratch.data(), scratch.bytes()),
+                          nullptr};
+      chain.forward(pass, {weights, running_views}, input, arena.data());
+      ops->softmax_cross_entropy(*stream, chain.output_in(arena.data(), n), label_view, 0,
+                                 ops::Accumulate::add, view(sums, {2}), {});
+    }
+    return std::vector<double>{sums[0], sums[1], static_cast<double>(scenario.samples.size())};
+  };
+
   Outcome outcome;
   for (std::int64_t g = 0; g < scenario.updates; ++g) {
     std::vector<Values> used;
@@ -126,6 +160,7 @@ Outcome run_delayed_recursion(const Scenario& scenario) {
     const auto running_views = views(running, statistics);
     std::vector<Values> gradient = zeros(parameters);
     double loss_sum = 0;
+    double correct = 0;
     for (std::int64_t k = g * m; k < (g + 1) * m; ++k) {
       const std::int64_t n = feed.size(k);
       if (n == 0) continue;
@@ -154,6 +189,7 @@ Outcome run_delayed_recursion(const Scenario& scenario) {
                                  1.0 / static_cast<double>(feed.group_size(g)),
                                  ops::Accumulate::set, view(totals, {2}), loss_gradient);
       loss_sum += totals[0];
+      correct += totals[1];
       std::vector<Values> own = zeros(parameters);
       std::vector<Values> folded = zeros(statistics);
       chain.backward(pass, {weights, running_views}, input, loss_gradient, arena.data(),
@@ -169,10 +205,17 @@ Outcome run_delayed_recursion(const Scenario& scenario) {
       }
     }
     outcome.losses.push_back(loss_sum / static_cast<double>(feed.group_size(g)));
+    outcome.correct.push_back(correct);
     versions.push_back(versions.back());
     for (std::size_t p = 0; p < parameters.size(); ++p) {
       step(scenario.optimizer, scenario.learning_rate.at(g), g + 1, versions.back()[p], gradient[p],
            first[p], second[p]);
+    }
+    const auto& drains = scenario.drains;
+    if (g + 1 == scenario.updates ||
+        std::find(drains.begin(), drains.end(), g + 1) != drains.end()) {
+      const std::vector<double> found = evaluate(versions.back());
+      outcome.evaluations.insert(outcome.evaluations.end(), found.begin(), found.end());
     }
   }
   for (std::size_t p = 0; p < parameters.size(); ++p) {

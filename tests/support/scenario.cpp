@@ -19,6 +19,27 @@ std::unique_ptr<ops::Ops> make_ops(const Scenario& scenario) {
   return scenario.onednn ? ops::make_onednn_ops() : ops::make_reference_ops(scenario.dtype);
 }
 
+void write_images(const Samples& all, std::span<const std::uint64_t> ids, const tensor::Tensor& x) {
+  const auto length = static_cast<std::size_t>(all.image.elements());
+  std::size_t at = 0;
+  for (std::uint64_t id : ids) {
+    for (std::size_t i = 0; i < length; ++i, ++at) {
+      const double value = all.pixels[id * length + i];
+      if (x.dtype == tensor::DType::float64) {
+        x.as<double>()[at] = value;
+      } else {
+        x.as<float>()[at] = static_cast<float>(value);
+      }
+    }
+  }
+}
+
+void write_labels_of(const Samples& all, std::span<const std::uint64_t> ids,
+                     const tensor::Tensor& labels) {
+  std::int32_t* label = labels.as<std::int32_t>();
+  for (std::uint64_t id : ids) *label++ = all.labels[id];
+}
+
 }  // namespace
 
 Samples random_samples(const base::Shape& image, std::int64_t classes, std::int64_t count,
@@ -71,23 +92,39 @@ std::span<const std::uint64_t> ScenarioFeed::samples(std::int64_t microbatch) co
 }
 
 void ScenarioFeed::write_input(std::int64_t microbatch, const tensor::Tensor& x) const {
-  const auto length = static_cast<std::size_t>(scenario_.samples.image.elements());
-  std::size_t at = 0;
-  for (std::uint64_t id : samples(microbatch)) {
-    for (std::size_t i = 0; i < length; ++i, ++at) {
-      const double value = scenario_.samples.pixels[id * length + i];
-      if (x.dtype == tensor::DType::float64) {
-        x.as<double>()[at] = value;
-      } else {
-        x.as<float>()[at] = static_cast<float>(value);
-      }
-    }
-  }
+  write_images(scenario_.samples, samples(microbatch), x);
 }
 
 void ScenarioFeed::write_labels(std::int64_t microbatch, const tensor::Tensor& labels) const {
-  std::int32_t* label = labels.as<std::int32_t>();
-  for (std::uint64_t id : samples(microbatch)) *label++ = scenario_.samples.labels[id];
+  write_labels_of(scenario_.samples, samples(microbatch), labels);
+}
+
+EvaluationFeed::EvaluationFeed(const Scenario& scenario)
+    : scenario_(scenario), ids_(static_cast<std::size_t>(scenario.samples.size())) {
+  std::iota(ids_.begin(), ids_.end(), 0);
+}
+
+std::int64_t EvaluationFeed::microbatches() const {
+  const std::int64_t group = scenario_.plan.microbatches * scenario_.largest_microbatch();
+  return (scenario_.samples.size() + group - 1) / group * scenario_.plan.microbatches;
+}
+
+std::int64_t EvaluationFeed::size(std::int64_t microbatch) const {
+  return static_cast<std::int64_t>(samples(microbatch).size());
+}
+
+std::span<const std::uint64_t> EvaluationFeed::samples(std::int64_t microbatch) const {
+  const auto size = static_cast<std::size_t>(scenario_.largest_microbatch());
+  const std::size_t begin = std::min(static_cast<std::size_t>(microbatch) * size, ids_.size());
+  return std::span(ids_).subspan(begin, std::min(size, ids_.size() - begin));
+}
+
+void EvaluationFeed::write_input(std::int64_t microbatch, const tensor::Tensor& x) const {
+  write_images(scenario_.samples, samples(microbatch), x);
+}
+
+void EvaluationFeed::write_labels(std::int64_t microbatch, const tensor::Tensor& labels) const {
+  write_labels_of(scenario_.samples, samples(microbatch), labels);
 }
 
 RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::Device& device,
@@ -95,11 +132,13 @@ RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::D
   const base::SteadyClock clock;
   const std::unique_ptr<ops::Ops> ops = make_ops(scenario);
   const ScenarioFeed feed(scenario);
+  const EvaluationFeed evaluation(scenario);
   RankOutcome outcome;
   pipeline::Worker worker(
       {scenario.model, scenario.plan, device, channel, *ops, clock, scenario.optimizer,
        scenario.learning_rate, scenario.largest_microbatch(), scenario.seed,
        [&](const pipeline::GroupMetrics& metrics) {
+         outcome.correct.push_back(metrics.correct);
          outcome.losses.push_back(metrics.loss_sum /
                                   static_cast<double>(scenario.group_size(metrics.group)));
        }});
@@ -110,6 +149,9 @@ RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::D
   try {
     for (std::int64_t end : ends) {
       worker.train({begin, end}, 0, feed);
+      const auto totals = worker.evaluate(evaluation.microbatches(), evaluation);
+      outcome.evaluations.insert(outcome.evaluations.end(),
+                                 {totals.loss_sum, totals.correct, totals.samples});
       begin = end;
     }
   } catch (...) {
@@ -147,8 +189,12 @@ Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
   for (const auto& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
-  Outcome all{outcomes[0].losses, {}, true};
+  Outcome all{outcomes[0].losses, outcomes[0].correct, {}, {}, true};
+  all.evaluations.resize(outcomes[0].evaluations.size(), 0.0);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (std::size_t i = 0; i < all.evaluations.size(); ++i) {
+      all.evaluations[i] += outcomes[rank].evaluations[i];
+    }
     for (auto& [name, tensor] : outcomes[rank].state) {
       const auto [entry, fresh] = all.state.emplace(name, tensor);
       all.replicas_agree &= fresh || entry->second.values == tensor.values;

@@ -44,7 +44,7 @@ struct Scenario {
   std::uint64_t seed = 1;
   tensor::DType dtype = tensor::DType::float64;
   bool onednn = false;  ///< float32 by the fast backend
-  /// Drain after these groups (ascending): must change nothing.
+  /// Drain and evaluate after these groups (ascending), and at the end: must change nothing.
   std::vector<std::int64_t> drains;
 
   std::int64_t group_size(std::int64_t group) const;
@@ -66,10 +66,29 @@ class ScenarioFeed final : public pipeline::Feed {
   std::vector<std::vector<std::uint64_t>> microbatches_;
 };
 
+/// All the scenario's samples, evaluated in microbatches of the training size; those that fill up
+/// the last group are empty.
+class EvaluationFeed final : public pipeline::Feed {
+ public:
+  explicit EvaluationFeed(const Scenario& scenario);
+  std::int64_t microbatches() const;  ///< whole groups of them
+  std::int64_t size(std::int64_t microbatch) const override;
+  std::int64_t group_size(std::int64_t) const override { return 1; }
+  std::span<const std::uint64_t> samples(std::int64_t microbatch) const override;
+  void write_input(std::int64_t microbatch, const tensor::Tensor& x) const override;
+  void write_labels(std::int64_t microbatch, const tensor::Tensor& labels) const override;
+
+ private:
+  const Scenario& scenario_;
+  std::vector<std::uint64_t> ids_;
+};
+
 /// What a rank has at the end of a scenario.
 struct RankOutcome {
-  std::vector<double> losses;  ///< mean of each update group; on rank 0
-  tensor::StateDict state;     ///< of this rank's stage
+  std::vector<double> losses;       ///< mean of each update group; on rank 0
+  std::vector<double> correct;      ///< samples of each group whose label was found; on rank 0
+  std::vector<double> evaluations;  ///< of each drain: loss sum, correct, samples; this rank's part
+  tensor::StateDict state;          ///< of this rank's stage
 };
 
 /// One rank's part, over any channel and device. `on_failure` is called, before its memory is
@@ -82,6 +101,8 @@ RankOutcome run_rank(
 /// `replicas_agree` tells whether all had the same bits.
 struct Outcome {
   std::vector<double> losses;
+  std::vector<double> correct;
+  std::vector<double> evaluations;  ///< over all ranks
   tensor::StateDict state;
   bool replicas_agree = true;
 };

@@ -14,6 +14,7 @@ Scenario in_float32(Scenario scenario) {
 
 void expect_same_bits(const Outcome& a, const Outcome& b, const Scenario& scenario) {
   EXPECT_EQ(a.losses, b.losses) << describe(scenario);
+  EXPECT_EQ(a.correct, b.correct) << describe(scenario);
   EXPECT_EQ(largest_difference(a.state, b.state), 0.0) << describe(scenario);
 }
 

@@ -22,27 +22,44 @@ TEST_P(GateTest, FakeDeviceEqualsTheDelayedRecursion) {
     EXPECT_LE(largest_difference(actual.losses, expected.losses), k_tolerance)
         << describe(scenario);
     EXPECT_LE(largest_difference(actual.state, expected.state), k_tolerance) << describe(scenario);
+    EXPECT_EQ(actual.correct, expected.correct) << describe(scenario);
+    EXPECT_LE(largest_difference(actual.evaluations, expected.evaluations), k_tolerance)
+        << describe(scenario);
     if (HasFailure()) return;
   }
 }
 
 // Were the fake device blind to a missing wait, the gate would prove nothing: with one left out,
 // most scenarios must come out wrong.
-TEST(FakeDeviceTest, ShowsASendThatDoesNotWaitForItsData) {
+int wrong_outcomes(comm::LoopbackOptions mistake) {
   int wrong = 0;
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
-    Scenario scenario = random_scenario(seed);
+    const Scenario scenario = random_scenario(seed);
     if (scenario.plan.size() == 1) continue;
     const Outcome expected = run_delayed_recursion(scenario);
+    mistake.seed = seed;
     try {
-      const Outcome actual =
-          run_on_threads(scenario, {.seed = seed, .longest_delay_s = 0, .ignore_ready = true});
-      wrong += largest_difference(actual.losses, expected.losses) > k_tolerance ? 1 : 0;
+      const Outcome actual = run_on_threads(scenario, mistake);
+      const bool right = largest_difference(actual.losses, expected.losses) <= k_tolerance &&
+                         largest_difference(actual.state, expected.state) <= k_tolerance;
+      wrong += right ? 0 : 1;
     } catch (const base::RunError&) {
       ++wrong;  // a loss that is not finite
     }
   }
-  EXPECT_GE(wrong, 5);
+  return wrong;
+}
+
+TEST(FakeDeviceTest, ShowsASendThatDoesNotWaitForItsData) {
+  EXPECT_GE(wrong_outcomes({.longest_delay_s = 0, .ignore_ready = true}), 5);
+}
+
+TEST(FakeDeviceTest, ShowsAReceiveIntoABufferThatIsStillInUse) {
+  EXPECT_GE(wrong_outcomes({.longest_delay_s = 0, .ignore_free = true}), 5);
+}
+
+TEST(FakeDeviceTest, ShowsWorkThatDoesNotWaitForItsMessage) {
+  EXPECT_GE(wrong_outcomes({.longest_delay_s = 200e-6, .skip_join = true}), 5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Scenarios, GateTest, ::testing::Range(0, 32));

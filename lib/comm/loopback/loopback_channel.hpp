@@ -11,8 +11,11 @@ struct LoopbackOptions {
   std::uint64_t seed = 1;
   /// Messages take a random time below this, and overtake one another.
   double longest_delay_s = 50e-6;
-  /// A seeded mistake, for tests of the tests: deliver without waiting for the sender's data.
+  /// Seeded mistakes, for tests of the tests: deliver without waiting for the sender's data, or for
+  /// the receiver's memory; let work that needs a message start without it.
   bool ignore_ready = false;
+  bool ignore_free = false;
+  bool skip_join = false;
 };
 
 /// Ranks as threads of one process. A courier thread copies each message once both ends are ready,

@@ -27,8 +27,9 @@ class MpiChannel final : public Channel {
   int rank() const override { return rank_; }
 
   Ticket send(const MessageName& name, std::span<const std::byte> bytes,
-              const device::Event&) override {
-    Flight& flight = take(name);
+              const device::Event& ready) override {
+    require_reached(ready);
+    Flight& flight = take(name, bytes.size(), false);
     check(MPI_Isend(bytes.data(), count_of(bytes.size(), name), MPI_BYTE, name.to, tag_of(name),
                     communicator_, &flight.request),
           name);
@@ -36,8 +37,9 @@ class MpiChannel final : public Channel {
   }
 
   Ticket receive(const MessageName& name, std::span<std::byte> bytes,
-                 const device::Event&) override {
-    Flight& flight = take(name);
+                 const device::Event& free) override {
+    require_reached(free);
+    Flight& flight = take(name, bytes.size(), true);
     check(MPI_Irecv(bytes.data(), count_of(bytes.size(), name), MPI_BYTE, name.from, tag_of(name),
                     communicator_, &flight.request),
           name);
@@ -48,9 +50,12 @@ class MpiChannel final : public Channel {
     Flight& flight = flights_[ticket];
     if (flight.complete) return true;
     int complete = 0;
-    check(MPI_Test(&flight.request, &complete, MPI_STATUS_IGNORE), flight.name);
-    flight.complete = complete != 0;
-    return flight.complete;
+    MPI_Status status;
+    check(MPI_Test(&flight.request, &complete, &status), flight.name);
+    if (complete == 0) return false;
+    if (flight.receives) check_length(flight, status);
+    flight.complete = true;
+    return true;
   }
 
   void join(Ticket ticket, device::Stream&) override {
@@ -72,6 +77,8 @@ class MpiChannel final : public Channel {
   struct Flight {
     MPI_Request request = MPI_REQUEST_NULL;
     MessageName name{};
+    std::size_t bytes = 0;
+    bool receives = false;
     bool complete = false;
   };
 
@@ -92,11 +99,26 @@ class MpiChannel final : public Channel {
     return static_cast<int>(bytes);
   }
 
+  /// Work of other streams than immediate ones would have to be waited for first.
+  static void require_reached(const device::Event& event) {
+    if (!event.reached()) throw std::logic_error("MPI messages need an immediate stream");
+  }
+
+  /// MPI takes a shorter message than was announced without a word.
+  static void check_length(const Flight& flight, const MPI_Status& status) {
+    int received = 0;
+    check(MPI_Get_count(&status, MPI_BYTE, &received), flight.name);
+    if (static_cast<std::size_t>(received) != flight.bytes) {
+      throw base::RunError(fmt::format("{}: {} bytes came, {} were expected",
+                                       flight.name.to_string(), received, flight.bytes));
+    }
+  }
+
   static void check(int code, const MessageName& name) {
     if (code != MPI_SUCCESS) check_mpi(code, name.to_string());
   }
 
-  Flight& take(const MessageName& name) {
+  Flight& take(const MessageName& name, std::size_t bytes, bool receives) {
     if (free_.empty()) {
       free_.push_back(flights_.size());
       flights_.emplace_back();
@@ -104,7 +126,7 @@ class MpiChannel final : public Channel {
     }
     Flight& flight = flights_[free_.back()];
     free_.pop_back();
-    flight = {MPI_REQUEST_NULL, name, false};
+    flight = {MPI_REQUEST_NULL, name, bytes, receives, false};
     return flight;
   }
   Ticket index_of(const Flight& flight) const {

@@ -1,8 +1,13 @@
 #include "comm/mpi/mpi_world.hpp"
 
-#include <array>
-#include <numeric>
+#include <fmt/format.h>
 
+#include <array>
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "base/clock.hpp"
 #include "comm/mpi/mpi.hpp"
 #include "comm/mpi/mpi_check.hpp"
 
@@ -32,27 +37,54 @@ std::string MpiWorld::host() const {
   return {name.data(), static_cast<std::size_t>(length)};
 }
 
+void MpiWorld::finish(MPI_Request request, const char* what) const {
+  const base::SteadyClock clock;
+  const double began_s = clock.now_s();
+  for (;;) {
+    int complete = 0;
+    check_mpi(MPI_Test(&request, &complete, MPI_STATUS_IGNORE), what);
+    if (complete != 0) return;
+    const double waited_s = clock.now_s() - began_s;
+    if (waited_s > deadline_s()) {
+      throw base::DeadlineError(
+          fmt::format("waited {:.0f} s for the other ranks to join in {}", waited_s, what));
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+void MpiWorld::broadcast_bytes(void* bytes, std::size_t count, int root, const char* what) const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibcast(bytes, static_cast<int>(count), MPI_BYTE, root, communicator_, &request),
+            what);
+  finish(request, what);
+}
+
 std::string MpiWorld::broadcast(const std::string& text) {
-  auto length = static_cast<unsigned long long>(text.size());
-  check_mpi(MPI_Bcast(&length, 1, MPI_UNSIGNED_LONG_LONG, 0, communicator_), "MPI_Bcast");
+  std::size_t length = text.size();
+  broadcast_bytes(&length, sizeof length, 0, "a broadcast");
   std::string result = text;
   result.resize(length);
-  check_mpi(MPI_Bcast(result.data(), static_cast<int>(length), MPI_CHAR, 0, communicator_),
-            "MPI_Bcast");
+  broadcast_bytes(result.data(), length, 0, "a broadcast");
   return result;
 }
 
 std::vector<std::string> MpiWorld::gather(const std::string& text) {
+  constexpr const char* k_what = "gathering results";
   const auto length = static_cast<int>(text.size());
   std::vector<int> lengths(static_cast<std::size_t>(size_));
-  check_mpi(MPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, communicator_),
-            "MPI_Gather");
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(
+      MPI_Igather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, communicator_, &request),
+      k_what);
+  finish(request, k_what);
   std::vector<int> offsets(lengths.size(), 0);
   std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
   std::string all(rank_ == 0 ? static_cast<std::size_t>(offsets.back() + lengths.back()) : 0, ' ');
-  check_mpi(MPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(),
-                        MPI_CHAR, 0, communicator_),
-            "MPI_Gatherv");
+  check_mpi(MPI_Igatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(),
+                         MPI_CHAR, 0, communicator_, &request),
+            k_what);
+  finish(request, k_what);
   std::vector<std::string> texts;
   for (std::size_t r = 0; rank_ == 0 && r < lengths.size(); ++r) {
     texts.push_back(
@@ -64,18 +96,23 @@ std::vector<std::string> MpiWorld::gather(const std::string& text) {
 std::vector<double> MpiWorld::sum(const std::vector<double>& values) {
   // Gathered and summed here rather than by MPI_Allreduce: the order must not depend on the
   // library.
+  constexpr const char* k_what = "summing results";
   const std::size_t count = values.size();
   std::vector<double> all(count * static_cast<std::size_t>(size_));
-  check_mpi(MPI_Allgather(values.data(), static_cast<int>(count), MPI_DOUBLE, all.data(),
-                          static_cast<int>(count), MPI_DOUBLE, communicator_),
-            "MPI_Allgather");
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallgather(values.data(), static_cast<int>(count), MPI_DOUBLE, all.data(),
+                           static_cast<int>(count), MPI_DOUBLE, communicator_, &request),
+            k_what);
+  finish(request, k_what);
   std::vector<double> total(count, 0.0);
   for (std::size_t i = 0; i < all.size(); ++i) total[i % count] += all[i];
   return total;
 }
 
 void MpiWorld::barrier() {
-  check_mpi(MPI_Barrier(communicator_), "MPI_Barrier");
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(communicator_, &request), "a barrier");
+  finish(request, "a barrier");
 }
 
 std::unique_ptr<World> MpiWorld::first(int count) {
@@ -90,17 +127,20 @@ void MpiWorld::end_all(int exit_code) {
 }
 
 void MpiWorld::agree(const std::optional<base::Error>& error) {
-  int failed = error ? rank_ : size_;
+  constexpr const char* k_what = "agreeing to go on";
+  const int failed = error ? rank_ : size_;
   int first = size_;
-  check_mpi(MPI_Allreduce(&failed, &first, 1, MPI_INT, MPI_MIN, communicator_), "MPI_Allreduce");
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallreduce(&failed, &first, 1, MPI_INT, MPI_MIN, communicator_, &request), k_what);
+  finish(request, k_what);
   if (first == size_) return;
   int code = error ? static_cast<int>(error->code()) : 0;
-  check_mpi(MPI_Bcast(&code, 1, MPI_INT, first, communicator_), "MPI_Bcast");
+  broadcast_bytes(&code, sizeof code, first, k_what);
   std::string text = error && first == rank_ ? error->what() : "";
-  auto length = static_cast<int>(text.size());
-  check_mpi(MPI_Bcast(&length, 1, MPI_INT, first, communicator_), "MPI_Bcast");
-  text.resize(static_cast<std::size_t>(length));
-  check_mpi(MPI_Bcast(text.data(), length, MPI_CHAR, first, communicator_), "MPI_Bcast");
+  std::size_t length = text.size();
+  broadcast_bytes(&length, sizeof length, first, k_what);
+  text.resize(length);
+  broadcast_bytes(text.data(), length, first, k_what);
   throw AgreedError(static_cast<base::ExitCode>(code), text);
 }
 

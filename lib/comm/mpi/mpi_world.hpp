@@ -28,6 +28,10 @@ class MpiWorld final : public World {
   MPI_Comm communicator() const { return communicator_; }
 
  private:
+  /// Waits for a collective call as channels wait: with naps and a deadline. `what` names it.
+  void finish(MPI_Request request, const char* what) const;
+  /// `bytes` of rank `root`, on all.
+  void broadcast_bytes(void* bytes, std::size_t count, int root, const char* what) const;
   void end_all(int exit_code) override;
   void agree(const std::optional<base::Error>& error) override;
 

@@ -33,7 +33,7 @@ class Dropout final : public Layer {
   Dropout(const LayerContext& context, double p)
       : Layer(context.description.input, context.input_layout, context.description.input,
               context.input_layout),
-        name_(context.description.spec.name),
+        purpose_("dropout " + context.description.spec.name),
         p_(p) {}
 
   void forward(const Pass& pass, const Weights&, const Tensor& x, const Tensor& y,
@@ -49,14 +49,14 @@ class Dropout final : public Layer {
  private:
   void apply(const Pass& pass, const Tensor& from, const Tensor& to) const {
     if (pass.training) {
-      const base::Philox key(pass.seed, name_, static_cast<std::uint64_t>(pass.epoch));
+      const base::Philox key(pass.seed, purpose_, static_cast<std::uint64_t>(pass.epoch));
       pass.ops.dropout(pass.stream, p_, key, pass.samples, from, to);
     } else {
       pass.ops.reorder(pass.stream, from, to);
     }
   }
 
-  std::string name_;
+  std::string purpose_;  ///< of its random numbers
   double p_;
 };
 
