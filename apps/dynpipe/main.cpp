@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,8 @@ void end_job(comm::World& world, const std::exception& failure) {
   if (const auto* error = dynamic_cast<const base::Error*>(&failure)) {
     code = error->code();
     complain(fmt::format("rank {}: {}", world.rank(), error->what()));
+  } else if (dynamic_cast<const std::bad_alloc*>(&failure) != nullptr) {
+    complain(fmt::format("rank {}: not enough memory", world.rank()));
   } else {
     complain(fmt::format("rank {}: internal error: {}", world.rank(), failure.what()));
   }

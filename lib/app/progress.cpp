@@ -1,6 +1,8 @@
 #include "app/progress.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,25 +29,42 @@ std::string duration(double seconds) {
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
-}  // namespace
-
-bool output_is_terminal() {
-  if (isatty(STDOUT_FILENO) == 0) return false;
-  // A rank started by mpirun: look where mpirun writes.
-  if (std::getenv("OMPI_COMM_WORLD_RANK") == nullptr && std::getenv("PMIX_RANK") == nullptr) {
-    return true;
-  }
+/// The terminal at which standard output ends, or "". Under mpirun a rank's own output is a
+/// pseudo-terminal or a pipe, so it is mpirun's that counts.
+std::string output_terminal() {
+  if (isatty(STDOUT_FILENO) == 0) return "";
+  const bool started_by_mpirun =
+      std::getenv("OMPI_COMM_WORLD_RANK") != nullptr || std::getenv("PMIX_RANK") != nullptr;
+  const std::string link =
+      started_by_mpirun ? fmt::format("/proc/{}/fd/1", getppid()) : "/proc/self/fd/1";
   std::array<char, 256> target{};
-  const std::string link = fmt::format("/proc/{}/fd/1", getppid());
-  if (readlink(link.c_str(), target.data(), target.size() - 1) < 0) return false;
-  const std::string_view path(target.data());
-  return path.starts_with("/dev/pts/") || path.starts_with("/dev/tty");
+  if (readlink(link.c_str(), target.data(), target.size() - 1) < 0) return "";
+  const std::string path(target.data());
+  return path.starts_with("/dev/pts/") || path.starts_with("/dev/tty") ? path : "";
 }
+
+std::size_t columns_of(const std::string& terminal) {
+  constexpr std::size_t k_usual = 80;
+  const int file = open(terminal.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC);
+  if (file < 0) return k_usual;
+  winsize size{};
+  const bool known = ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  close(file);
+  return known ? size.ws_col : k_usual;
+}
+
+/// A loss in a fixed width, however far it has gone astray.
+std::string loss_text(double loss) {
+  return loss < 1e5 ? fmt::format("{:.4f}", loss) : fmt::format("{:.3g}", loss);
+}
+
+}  // namespace
 
 Progress::Progress(ProgressStyle style, std::int64_t log_every, Extent extent,
                    const base::Clock& clock, std::FILE* out)
-    : live_(style == ProgressStyle::live ||
-            (style == ProgressStyle::automatic && output_is_terminal())),
+    : terminal_(output_terminal()),
+      live_(style == ProgressStyle::live ||
+            (style == ProgressStyle::automatic && !terminal_.empty())),
       log_every_(log_every),
       extent_(extent),
       clock_(clock),
@@ -62,8 +81,8 @@ std::string Progress::line(std::int64_t updates_done) const {
   const double epoch_s = clock_.now_s() - epoch_began_s_;
   const double run_s = clock_.now_s() - run_began_s_;
   const auto left = static_cast<double>(extent_.total_updates - updates_done);
-  return fmt::format("update {:>5}/{}  loss {:.4f}  acc {:5.2f} %  {:6.0f} samples/s  eta {}",
-                     updates_done, extent_.total_updates, mean_loss(), 100 * accuracy(),
+  return fmt::format("update {:>5}/{}  loss {}  acc {:5.2f} %  {:6.0f} samples/s  eta {}",
+                     updates_done, extent_.total_updates, loss_text(mean_loss()), 100 * accuracy(),
                      samples_ / std::max(epoch_s, 1e-9),
                      duration(run_s / static_cast<double>(updates_done) * left));
 }
@@ -73,9 +92,22 @@ void Progress::show_live(std::int64_t updates_done) {
   shown_s_ = clock_.now_s();
   const double done = static_cast<double>(updates_done - epoch_ * extent_.groups_per_epoch) /
                       static_cast<double>(extent_.groups_per_epoch);
-  fmt::print(out_, "\r\x1b[Kepoch {}/{} [{}] {}", epoch_ + 1, extent_.epochs, bar(done),
-             line(updates_done));
+  // A line that wraps could not be written over: the bar goes first, then the line's end.
+  const std::size_t room = columns_of(terminal_) - 1;
+  std::string text =
+      fmt::format("{}/{} [{}] {}", epoch_ + 1, extent_.epochs, bar(done), line(updates_done));
+  if (text.size() > room) {
+    text = fmt::format("{}/{} {}", epoch_ + 1, extent_.epochs, line(updates_done));
+  }
+  fmt::print(out_, "\r\x1b[K{}", text.substr(0, room));
   std::fflush(out_);
+  line_is_open_ = true;
+}
+
+void Progress::close_line() {
+  if (line_is_open_) fmt::print(out_, "\n");
+  std::fflush(out_);
+  line_is_open_ = false;
 }
 
 void Progress::on_group(const pipeline::GroupMetrics& metrics, std::int64_t samples) {
@@ -94,12 +126,12 @@ void Progress::on_group(const pipeline::GroupMetrics& metrics, std::int64_t samp
 
 void Progress::end_epoch(std::int64_t epoch, double test_loss, double test_accuracy) {
   fmt::print(out_,
-             "{}epoch {}/{} done  train loss {:.4f}  acc {:5.2f} %  test loss {:.4f}  acc {:5.2f} %"
-             "  {:6.0f} samples/s  {:.1f} s\n",
-             live_ ? "\r\x1b[K" : "", epoch + 1, extent_.epochs, mean_loss(), 100 * accuracy(),
-             test_loss, 100 * test_accuracy, samples_ / std::max(train_s_, 1e-9),
-             clock_.now_s() - epoch_began_s_);
+             "{}epoch {}/{}  train {} ({:.2f} %)  test {} ({:.2f} %)  {:.0f} samples/s  {:.1f} s\n",
+             live_ ? "\r\x1b[K" : "", epoch + 1, extent_.epochs, loss_text(mean_loss()),
+             100 * accuracy(), loss_text(test_loss), 100 * test_accuracy,
+             samples_ / std::max(train_s_, 1e-9), clock_.now_s() - epoch_began_s_);
   std::fflush(out_);
+  line_is_open_ = false;
 }
 
 }  // namespace dynpipe::app

@@ -10,10 +10,6 @@
 
 namespace dynpipe::app {
 
-/// Whether standard output ends at a person's terminal. Under mpirun a rank's own output is a
-/// pseudo-terminal or a pipe, so it is mpirun's that counts.
-bool output_is_terminal();
-
 /// Rank 0's running account of training: one live line on a terminal, else one dense line every so
 /// many updates. Called whenever the loss of a group arrives; the live line changes
 /// ten times a second at most.
@@ -28,8 +24,11 @@ class Progress {
   void begin_epoch(std::int64_t epoch);
   /// `samples`: of this group.
   void on_group(const pipeline::GroupMetrics& metrics, std::int64_t samples);
-  /// A finished epoch's line; `test_*` over the whole test set.
+  /// A finished epoch's line: losses, and accuracies in brackets; `test_*` over the whole test set.
   void end_epoch(std::int64_t epoch, double test_loss, double test_accuracy);
+
+  /// Ends a live line, so that what is said next begins on one of its own.
+  void close_line();
 
   double mean_loss() const {
     return samples_ > 0 ? loss_sum_ / samples_ : 0;
@@ -42,7 +41,9 @@ class Progress {
   std::string line(std::int64_t updates_done) const;
   void show_live(std::int64_t updates_done);
 
+  std::string terminal_;  ///< device that output ends at; empty: none
   bool live_;
+  bool line_is_open_ = false;
   std::int64_t log_every_;
   Extent extent_;
   const base::Clock& clock_;

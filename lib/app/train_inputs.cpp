@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -18,6 +19,7 @@ namespace {
 using base::InputError;
 
 std::string read_text(const std::string& file) {
+  if (std::filesystem::is_directory(file)) throw InputError(file, "", "is a folder, not a file");
   std::ifstream stream(file, std::ios::binary);
   std::ostringstream text;
   if (!stream) throw InputError(file, "", "cannot be read");
@@ -44,7 +46,7 @@ std::vector<int> replicas_for(const TrainOptions& options, const model::Model& m
       throw InputError("", "--replicas",
                        fmt::format("has {} entries for --stages {}", stages, *options.stages));
     }
-    int total = 0;
+    std::int64_t total = 0;
     for (int replicas : options.replicas) total += replicas;
     if (total != ranks) {
       throw InputError("", "--replicas",

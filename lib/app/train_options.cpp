@@ -4,6 +4,7 @@
 
 #include <boost/program_options.hpp>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -21,6 +22,7 @@ constexpr std::int64_t k_many = 1'000'000;
 struct Raw {
   std::string config, schedule, weights, replicas, optimizer, lr_schedule, dtype, progress;
   std::int64_t max_updates = 0;
+  std::int64_t seed = 1;
   int stages = 0;
 };
 
@@ -37,7 +39,7 @@ po::options_description describe(TrainOptions& o, Raw& raw) {
       "stop after so many weight updates, at the end of the last epoch at the latest")(
       "batch", po::value(&o.batch)->default_value(o.batch)->value_name("N"),
       "samples of a weight update, over all microbatches")(
-      "seed", po::value(&o.seed)->default_value(o.seed)->value_name("N"),
+      "seed", po::value(&raw.seed)->default_value(raw.seed)->value_name("N"),
       "of initial weights, shuffling and dropout")(
       "config", po::value(&raw.config)->value_name("FILE"),
       "read further options from FILE, one `option = value` a line; the command line wins");
@@ -121,10 +123,19 @@ po::options_description describe(TrainOptions& o, Raw& raw) {
 
 void store_config(const std::string& file, const po::options_description& options,
                   po::variables_map& values) {
+  if (std::filesystem::is_directory(file)) {
+    throw InputError(file, "", "is a folder, not a file (given by --config)");
+  }
   std::ifstream stream(file);
   if (!stream) throw InputError(file, "", "cannot be read (given by --config)");
   try {
-    po::store(po::parse_config_file(stream, options), values);
+    const auto parsed = po::parse_config_file(stream, options);
+    for (const auto& option : parsed.options) {
+      if (option.string_key == "config" || option.string_key == "help") {
+        throw InputError(file, option.string_key, "cannot stand in a file");
+      }
+    }
+    po::store(parsed, values);
   } catch (const po::error& error) {
     throw InputError(file, "", error.what());
   }
@@ -146,7 +157,9 @@ std::vector<int> parse_list(const std::string& text, const std::string& option) 
     }
     numbers.push_back(number);
   }
-  if (numbers.empty()) throw InputError("", option, "is empty");
+  if (numbers.empty() || text.back() == ',') {
+    throw InputError("", option, fmt::format("'{}' is not a list of counts such as 1,2,1", text));
+  }
   return numbers;
 }
 
@@ -176,7 +189,7 @@ void check_ranges(const TrainOptions& o) {
         std::pair{"--beta2", o.optimizer.beta2}}) {
     require(value >= 0 && value < 1, option, value, "at least 0 and below 1");
   }
-  require(o.deadline_s > 0, "--deadline", o.deadline_s, "more than 0");
+  require(o.deadline_s >= 1, "--deadline", o.deadline_s, "at least 1");
   if (o.optimizer.nesterov && o.optimizer.momentum == 0) {
     throw InputError("", "--nesterov", "needs --momentum above 0");
   }
@@ -200,6 +213,20 @@ void check_plan_alone(const TrainOptions& o, const po::variables_map& values) {
   }
 }
 
+/// What the chosen optimizer would ignore.
+void check_optimizer_alone(const TrainOptions& o, const po::variables_map& values) {
+  const bool sgd = o.optimizer.kind == nn::OptimizerKind::sgd;
+  const std::vector<const char*> others =
+      sgd ? std::vector{"beta1", "beta2"} : std::vector{"momentum", "nesterov"};
+  for (const char* option : others) {
+    if (!values[option].defaulted()) {
+      throw InputError(
+          "", fmt::format("--{}", option),
+          fmt::format("means nothing to --optimizer {}", nn::name_of(o.optimizer.kind)));
+    }
+  }
+}
+
 void translate(const Raw& raw, const po::variables_map& values, TrainOptions& o) {
   o.schedule = plan::schedule_named(raw.schedule, "", "--schedule");
   o.policy = plan::policy_named(raw.weights, "", "--weights");
@@ -214,6 +241,8 @@ void translate(const Raw& raw, const po::variables_map& values, TrainOptions& o)
     require(raw.max_updates >= 1, "--max-updates", raw.max_updates, "at least 1");
     o.max_updates = raw.max_updates;
   }
+  require(raw.seed >= 0, "--seed", raw.seed, "at least 0");
+  o.seed = static_cast<std::uint64_t>(raw.seed);
   if (raw.dtype == "float64") {
     o.dtype = tensor::DType::float64;
   } else if (raw.dtype != "float32") {
@@ -267,6 +296,7 @@ std::optional<TrainOptions> parse_train_options(const std::vector<std::string>& 
   }
   check_plan_alone(options, values);
   translate(raw, values, options);
+  check_optimizer_alone(options, values);
   check_ranges(options);
   return options;
 }

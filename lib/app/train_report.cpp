@@ -104,11 +104,11 @@ std::string describe_start(const TrainOptions& options, const TrainInputs& input
     all.parameters += cost.parameters;
   }
   std::string text = fmt::format(
-      "model     {} ({}): {} layers, {}parameters, {}FLOP forward a sample\n"
+      "model     {}: {} layers, {} parameters, {}FLOP forward a sample\n"
       "data      {}: {} training and {} test samples of {}\n"
       "schedule  {}{}, batch {} in {} microbatches, {} ranks, {} {}\n\n"
       "stage  ranks        shares    W  delay  parameters   FLOPs  layers\n",
-      model.name, model.file, model.size(), si(static_cast<double>(all.parameters)),
+      model.name, model.size(), si(static_cast<double>(all.parameters)),
       si(static_cast<double>(all.flops)), options.data, inputs.extent.train, inputs.extent.test,
       inputs.extent.image.to_string(), plan::name_of(plan.schedule),
       plan.synchronous() ? "" : fmt::format(" ({})", plan::name_of(plan.policy)), options.batch,

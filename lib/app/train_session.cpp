@@ -128,7 +128,8 @@ class TrainSession {
   }
 
   /// Leaves the reason in the summary, as far as this rank may.
-  void note_failure(const std::exception& failure) const {
+  void note_failure(const std::exception& failure) {
+    if (progress_) progress_->close_line();
     if (leader() && !options_.summary.empty()) {
       write_file(options_.summary, failed_summary_json(failure.what()));
     }

@@ -58,7 +58,8 @@ void MetricsLink::hand_on(std::int64_t group) {
     if (!std::isfinite(totals[0])) {
       throw base::RunError(fmt::format(
           "update {}: the loss is {} on stage {} (rank {}); a lower learning rate may help",
-          group + 1, totals[0], plan_.size() - 1, ranks[r]));
+          group + 1, std::isnan(totals[0]) ? "not a number" : "infinite", plan_.size() - 1,
+          ranks[r]));
     }
     metrics.loss_sum += totals[0];
     metrics.correct += totals[1];

@@ -52,18 +52,19 @@ Plan equal_flops_plan(const model::Model& model, const PlanRequest& request) {
     costs.push_back(static_cast<double>(layer.facts.forward_flops));
   }
   const std::vector<int> ends = balanced_ends(costs, request.replicas);
-  const std::vector<int> warmups = default_warmups(request.replicas);
 
   Plan plan{request.schedule, request.policy, request.microbatches, {}};
   int layer = 0;
   int rank = 0;
   for (std::size_t s = 0; s < stages; ++s) {
-    Stage stage{layer, ends[s], {}, {}, warmups[s]};
+    Stage stage{layer, ends[s], {}, {}, 0};
     for (int r = 0; r < request.replicas[s]; ++r) stage.ranks.push_back(rank++);
     stage.owners = spread_owners(std::vector<double>(stage.ranks.size(), 1.0), plan.microbatches);
     layer = stage.last + 1;
     plan.stages.push_back(std::move(stage));
   }
+  const std::vector<int> warmups = default_warmups(plan.stages);
+  for (std::size_t s = 0; s < stages; ++s) plan.stages[s].warmup = warmups[s];
   return plan;
 }
 

@@ -1,12 +1,17 @@
 #include "plan/plan.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace dynpipe::plan {
 
 int Stage::replica_of(int rank) const {
   const auto found = std::find(ranks.begin(), ranks.end(), rank);
   return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
+}
+
+int Stage::working_replicas() const {
+  return static_cast<int>(std::set<int>(owners.begin(), owners.end()).size());
 }
 
 int Plan::ranks() const {
@@ -58,10 +63,11 @@ std::vector<int> spread_owners(const std::vector<double>& shares, int microbatch
   return owners;
 }
 
-std::vector<int> default_warmups(const std::vector<int>& replicas) {
-  std::vector<int> warmups(replicas.size(), 0);
-  for (std::size_t s = replicas.size() - 1; s-- > 0;) {
-    warmups[s] = warmups[s + 1] + std::max(replicas[s], replicas[s + 1]);
+std::vector<int> default_warmups(const std::vector<Stage>& stages) {
+  std::vector<int> warmups(stages.size(), 0);
+  for (std::size_t s = stages.size() - 1; s-- > 0;) {
+    warmups[s] =
+        warmups[s + 1] + std::max(stages[s].working_replicas(), stages[s + 1].working_replicas());
   }
   return warmups;
 }

@@ -36,6 +36,8 @@ struct Stage {
   int warmup = 0;  ///< W_s: forwards before the first backward
 
   int replicas() const { return static_cast<int>(ranks.size()); }
+  /// Replicas that own a microbatch.
+  int working_replicas() const;
   /// Index of `rank` in `ranks`, or -1.
   int replica_of(int rank) const;
 };
@@ -81,9 +83,10 @@ Plan equal_flops_plan(const model::Model& model, const PlanRequest& request);
 /// whole ones can, spread evenly. With equal shares: 0, 1, .., R-1, 0, 1, ...
 std::vector<int> spread_owners(const std::vector<double>& shares, int microbatches);
 
-/// W_s = W_{s+1} + max(R_s, R_{s+1}), the last stage's 0: every replica of a neighbour has one
-/// microbatch in hand. With single replicas S - 1 - s, the least there is.
-std::vector<int> default_warmups(const std::vector<int>& replicas);
+/// W_s = W_{s+1} + max(R_s, R_{s+1}), the last stage's 0, R counting replicas that own a
+/// microbatch: every one of a neighbour has one in hand. With single replicas S - 1 - s, the least
+/// there is.
+std::vector<int> default_warmups(const std::vector<Stage>& stages);
 
 /// Throws InputError (`file` and field named) unless the plan can run this model on `ranks` ranks:
 /// stages cover every layer once and in order, every rank of the job is used exactly once, owner

@@ -103,17 +103,15 @@ Stage read_stage(const json& object, int s, const std::string& file, const model
 }
 
 void fill_in_warmups(Plan& plan, const std::string& file) {
-  std::vector<int> replicas;
   int given = 0;
   for (const Stage& stage : plan.stages) {
-    replicas.push_back(stage.replicas());
     given += stage.warmup != k_no_warmup ? 1 : 0;
   }
-  if (given == plan.size()) return;
+  if (given == plan.size()) return;  // also where there is no stage, which `validate` refuses
   if (given > 0) {
     throw InputError(file, "stages", "give every stage a warmup, or none");
   }
-  const std::vector<int> warmups = default_warmups(replicas);
+  const std::vector<int> warmups = default_warmups(plan.stages);
   for (std::size_t s = 0; s < warmups.size(); ++s) plan.stages[s].warmup = warmups[s];
 }
 

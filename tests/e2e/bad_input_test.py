@@ -312,6 +312,15 @@ class BadInputTest(unittest.TestCase):
             (["--weights", "3bw"], "--weights", "3bw"),
             (["--optimizer", "sgdd"], "sgdd"),
             (["--max-updates", "0"], "--max-updates"),
+            (["--epochs-", 1], "--epochs-"),
+            (["--replicas", "2147483647,2147483647,4"], "--replicas"),
+            (["--replicas", "2,"], "--replicas", "2,"),
+            (["--seed", "-1"], "--seed", "-1"),
+            (["--optimizer", "adam", "--nesterov"], "--nesterov", "adam"),
+            (["--beta1", "0.5"], "--beta1", "sgd"),
+            (["--microbatches", "1000000"], "--microbatches"),
+            (["--config", self.folder], self.folder, "folder"),
+            (["--plan", self.folder], self.folder, "folder"),
             (["--backend", "tpu"], "--backend", "tpu"),
             (["--dtype", "float16"], "--dtype", "float16"),
         ]:
@@ -321,6 +330,8 @@ class BadInputTest(unittest.TestCase):
     def test_config_file(self):
         path = self.written("run.ini", "epohcs = 3\n")
         self.refused("--config", path, says=[path, "epohcs"])
+        path = self.written("run.ini", "config = other.ini\n")
+        self.refused("--config", path, says=[path, "config"])
 
     def test_batch_norm_of_one_value(self):
         model = copy.deepcopy(MODEL)

@@ -176,9 +176,21 @@ TEST(BalanceTest, EveryStageHasALayerForAnyCount) {
   }
 }
 
+std::vector<int> warmups_of(const std::vector<int>& replicas, int microbatches) {
+  const Plan plan = equal_flops_plan(
+      plain_model(), {Schedule::asynchronous, WeightPolicy::stash, microbatches, replicas});
+  std::vector<int> warmups;
+  for (const Stage& stage : plan.stages) warmups.push_back(stage.warmup);
+  return warmups;
+}
+
 TEST(WarmupTest, ReplicatedPipelinesNeedMoreThanTheLeast) {
-  EXPECT_EQ(default_warmups({1, 1, 1}), (std::vector<int>{2, 1, 0}));
-  EXPECT_EQ(default_warmups({1, 2, 1}), (std::vector<int>{4, 2, 0}));
+  EXPECT_EQ(warmups_of({1, 1, 1}, 4), (std::vector<int>{2, 1, 0}));
+  EXPECT_EQ(warmups_of({1, 2, 1}, 4), (std::vector<int>{4, 2, 0}));
+}
+
+TEST(WarmupTest, ReplicasThatOwnNothingDoNotCount) {
+  EXPECT_EQ(warmups_of({6, 2}, 1), (std::vector<int>{1, 0}));
 }
 
 TEST(OwnersTest, FollowSharesAsNearlyAsWholeMicrobatchesCan) {
