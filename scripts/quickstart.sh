@@ -7,7 +7,7 @@ usage() {
 usage: scripts/quickstart.sh [OPTION OF dynpipe train...]
 
 Installs what is missing (scripts/packages.sh), builds dynpipe into build/cpu, puts Fashion-MNIST
-into data/fashion-mnist and trains models/vgg8.json on it for three epochs, one pipeline stage per
+into data/fashion-mnist and trains models/vgg8.json on it for two epochs, one pipeline stage per
 core (2 to 8 stages). Prints the mpirun line before it runs it. Options are handed on to dynpipe:
 
   scripts/quickstart.sh --max-updates 20
@@ -68,7 +68,7 @@ run() {
     line=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
   fi
   line+=(mpirun -n "$ranks" "${placing[@]}" build/cpu/apps/dynpipe/dynpipe train
-    --model models/vgg8.json --data "$data" --epochs 3 --schedule async --weights 2bw
+    --model models/vgg8.json --data "$data" --epochs 2 --schedule async --weights 2bw
     --microbatches 4 --nesterov --weight-decay 5e-4 --lr-warmup 300
     --summary build/quickstart.json "$@")
   say "this runs, from $root:"
