@@ -79,6 +79,27 @@ void step(const nn::OptimizerSettings& o, double lr, std::int64_t t, Values& w, 
   }
 }
 
+/// A microbatch in memory of its own.
+struct Batch {
+  Batch(const pipeline::Feed& feed, std::int64_t k, const base::Shape& image)
+      : pixels(static_cast<std::size_t>(feed.size(k) * image.elements())),
+        classes(static_cast<std::size_t>(feed.size(k))),
+        input(view(pixels, image.with_batch(feed.size(k)))),
+        labels{reinterpret_cast<std::byte*>(classes.data()),
+               tensor::DType::int32,
+               tensor::Layout::plain,
+               {feed.size(k)}} {
+    feed.write_input(k, input);
+    feed.write_labels(k, labels);
+  }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  Values pixels;
+  std::vector<std::int32_t> classes;
+  Tensor input, labels;
+};
+
 }  // namespace
 
 Outcome run_delayed_recursion(const Scenario& scenario) {
@@ -124,15 +145,7 @@ Outcome run_delayed_recursion(const Scenario& scenario) {
     for (std::int64_t k = 0; k < all.microbatches(); ++k) {
       const std::int64_t n = all.size(k);
       if (n == 0) continue;
-      Values x(static_cast<std::size_t>(n * scenario.samples.image.elements()));
-      std::vector<std::int32_t> labels(static_cast<std::size_t>(n));
-      const Tensor input = view(x, scenario.samples.image.with_batch(n));
-      const Tensor label_view{reinterpret_cast<std::byte*>(labels.data()),
-                              tensor::DType::int32,
-                              tensor::Layout::plain,
-                              {n}};
-      all.write_input(k, input);
-      all.write_labels(k, label_view);
+      Batch batch(all, k, scenario.samples.image);
       const nn::Pass pass{*ops,
                           *stream,
                           false,
@@ -141,8 +154,8 @@ Outcome run_delayed_recursion(const Scenario& scenario) {
                           all.samples(k),
                           nn::Scratch(scratch.data(), scratch.bytes()),
                           nullptr};
-      chain.forward(pass, {weights, running_views}, input, arena.data());
-      ops->softmax_cross_entropy(*stream, chain.output_in(arena.data(), n), label_view, 0,
+      chain.forward(pass, {weights, running_views}, batch.input, arena.data());
+      ops->softmax_cross_entropy(*stream, chain.output_in(arena.data(), n), batch.labels, 0,
                                  ops::Accumulate::add, view(sums, {2}), {});
     }
     return std::vector<double>{sums[0], sums[1], static_cast<double>(scenario.samples.size())};
@@ -164,15 +177,7 @@ Outcome run_delayed_recursion(const Scenario& scenario) {
     for (std::int64_t k = g * m; k < (g + 1) * m; ++k) {
       const std::int64_t n = feed.size(k);
       if (n == 0) continue;
-      Values x(static_cast<std::size_t>(n * scenario.samples.image.elements()));
-      std::vector<std::int32_t> labels(static_cast<std::size_t>(n));
-      const Tensor input = view(x, scenario.samples.image.with_batch(n));
-      const Tensor label_view{reinterpret_cast<std::byte*>(labels.data()),
-                              tensor::DType::int32,
-                              tensor::Layout::plain,
-                              {n}};
-      feed.write_input(k, input);
-      feed.write_labels(k, label_view);
+      Batch batch(feed, k, scenario.samples.image);
       const nn::Pass pass{*ops,
                           *stream,
                           true,
@@ -181,18 +186,18 @@ Outcome run_delayed_recursion(const Scenario& scenario) {
                           feed.samples(k),
                           nn::Scratch(scratch.data(), scratch.bytes()),
                           nullptr};
-      chain.forward(pass, {weights, running_views}, input, arena.data());
+      chain.forward(pass, {weights, running_views}, batch.input, arena.data());
       Values totals(2);
       Values dlogits(static_cast<std::size_t>(n * scenario.model.classes));
       const Tensor loss_gradient = view(dlogits, {n, scenario.model.classes});
-      ops->softmax_cross_entropy(*stream, chain.output_in(arena.data(), n), label_view,
+      ops->softmax_cross_entropy(*stream, chain.output_in(arena.data(), n), batch.labels,
                                  1.0 / static_cast<double>(feed.group_size(g)),
                                  ops::Accumulate::set, view(totals, {2}), loss_gradient);
       loss_sum += totals[0];
       correct += totals[1];
       std::vector<Values> own = zeros(parameters);
       std::vector<Values> folded = zeros(statistics);
-      chain.backward(pass, {weights, running_views}, input, loss_gradient, arena.data(),
+      chain.backward(pass, {weights, running_views}, batch.input, loss_gradient, arena.data(),
                      {views(own, parameters), ops::Accumulate::set, views(folded, statistics)}, {});
       for (std::size_t p = 0; p < parameters.size(); ++p) {
         for (std::size_t i = 0; i < own[p].size(); ++i) gradient[p][i] += own[p][i];
