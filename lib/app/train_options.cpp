@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <boost/program_options.hpp>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 
+#include "app/option_parser.hpp"
 #include "base/errors.hpp"
 
 namespace dynpipe::app {
@@ -119,26 +117,6 @@ po::options_description describe(TrainOptions& o, Raw& raw) {
   po::options_description all;
   all.add(what).add(how).add(step).add(run);
   return all;
-}
-
-void store_config(const std::string& file, const po::options_description& options,
-                  po::variables_map& values) {
-  if (std::filesystem::is_directory(file)) {
-    throw InputError(file, "", "is a folder, not a file (given by --config)");
-  }
-  std::ifstream stream(file);
-  if (!stream) throw InputError(file, "", "cannot be read (given by --config)");
-  try {
-    const auto parsed = po::parse_config_file(stream, options);
-    for (const auto& option : parsed.options) {
-      if (option.string_key == "config" || option.string_key == "help") {
-        throw InputError(file, option.string_key, "cannot stand in a file");
-      }
-    }
-    po::store(parsed, values);
-  } catch (const po::error& error) {
-    throw InputError(file, "", error.what());
-  }
 }
 
 std::vector<int> parse_list(const std::string& text, const std::string& option) {
@@ -276,24 +254,9 @@ std::optional<TrainOptions> parse_train_options(const std::vector<std::string>& 
   TrainOptions options;
   Raw raw;
   const po::options_description all = describe(options, raw);
-  po::variables_map values;
-  try {
-    po::store(
-        po::command_line_parser(words)
-            .options(all)
-            .positional({})
-            .style(po::command_line_style::unix_style & ~po::command_line_style::allow_guessing &
-                   ~po::command_line_style::allow_short)
-            .run(),
-        values);
-    if (values.count("help") != 0) return std::nullopt;
-    if (values.count("config") != 0) {
-      store_config(values["config"].as<std::string>(), all, values);
-    }
-    po::notify(values);
-  } catch (const po::error& error) {
-    throw InputError("", "", fmt::format("{}; see dynpipe train --help", error.what()));
-  }
+  const auto parsed = parse_words("train", words, all);
+  if (!parsed) return std::nullopt;
+  const po::variables_map& values = *parsed;
   check_plan_alone(options, values);
   translate(raw, values, options);
   check_optimizer_alone(options, values);

@@ -1,0 +1,14 @@
+#include "commands.hpp"
+
+#include <array>
+
+namespace dynpipe::cli {
+
+std::span<const Command> commands() {
+  static constexpr std::array k_commands{
+      Command{"train", "train a network as a pipeline over the MPI ranks", train},
+  };
+  return k_commands;
+}
+
+}  // namespace dynpipe::cli
