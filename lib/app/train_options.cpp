@@ -5,6 +5,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "app/option_group.hpp"
 #include "app/option_parser.hpp"
 #include "base/errors.hpp"
 
@@ -18,104 +19,83 @@ constexpr std::int64_t k_many = 1'000'000;
 
 /// Values as their words stand on the command line, before they are checked.
 struct Raw {
-  std::string config, schedule, weights, replicas, optimizer, lr_schedule, dtype, progress;
-  std::int64_t max_updates = 0;
+  std::string config, replicas;
+  std::string schedule = "async", weights = "2bw", optimizer = "sgd", lr_schedule = "cosine";
+  std::string dtype = "float32", progress = "auto";
   std::int64_t seed = 1;
-  int stages = 0;
 };
 
-po::options_description describe(TrainOptions& o, Raw& raw) {
-  const auto number = [](double value) { return fmt::format("{}", value); };
-  po::options_description what("What to train");
-  what.add_options()("model", po::value(&o.model)->value_name("FILE"),
-                     "model description (JSON, see models/README.md); required")(
-      "data", po::value(&o.data)->value_name("DIR"),
-      "folder with the data set (IDX pairs, .gz or plain, see data/README.md); required")(
-      "epochs", po::value(&o.epochs)->default_value(o.epochs)->value_name("N"),
-      "passes over the training samples")(
-      "max-updates", po::value(&raw.max_updates)->value_name("N"),
-      "stop after so many weight updates, at the end of the last epoch at the latest")(
-      "batch", po::value(&o.batch)->default_value(o.batch)->value_name("N"),
-      "samples of a weight update, over all microbatches")(
-      "seed", po::value(&raw.seed)->default_value(raw.seed)->value_name("N"),
-      "of initial weights, shuffling and dropout")(
-      "config", po::value(&raw.config)->value_name("FILE"),
-      "read further options from FILE, one `option = value` a line; the command line wins");
+OptionGroup task_options(TrainOptions& o, Raw& raw) {
+  OptionGroup group("What to train");
+  option(group, "model", &o.model, "FILE",
+         "model description (JSON, see models/README.md); required");
+  option(group, "data", &o.data, "DIR",
+         "folder with the data set (IDX pairs, .gz or plain, see data/README.md); required");
+  option(group, "epochs", &o.epochs, "N", "passes over the training samples");
+  option(group, "max-updates", &o.max_updates, "N",
+         "stop after so many weight updates, at the end of the last epoch at the latest");
+  option(group, "batch", &o.batch, "N", "samples of a weight update, over all microbatches");
+  option(group, "seed", &raw.seed, "N", "of initial weights, shuffling and dropout");
+  option(group, "config", &raw.config, "FILE",
+         "read further options from FILE, one `option = value` a line; the command line wins");
+  return group;
+}
 
-  po::options_description how("How to spread it over the MPI ranks");
-  how.add_options()("plan", po::value(&o.plan)->value_name("FILE"),
-                    "plan (JSON: stages, ranks, owners, warm-up); says all of this group")(
-      "stages", po::value(&raw.stages)->value_name("N"),
-      "pipeline stages, cut to equal FLOPs (default: one a rank)")(
-      "replicas", po::value(&raw.replicas)->value_name("R,R,..."),
-      "ranks of each stage (default: spread evenly)")(
-      "schedule", po::value(&raw.schedule)->default_value("async")->value_name("NAME"),
-      "async, 1f1b or gpipe; the last two wait for every update")(
-      "weights", po::value(&raw.weights)->default_value("2bw")->value_name("NAME"),
-      "versions of async: 2bw (same delay on all stages) or stash (each its own)")(
-      "microbatches", po::value(&o.microbatches)->default_value(o.microbatches)->value_name("M"),
-      "parts of a batch that follow one another through the pipeline")(
-      "write-plan", po::value(&o.write_plan)->value_name("FILE"),
-      "write the plan that is used, to edit and give to --plan");
+OptionGroup plan_options(TrainOptions& o, Raw& raw) {
+  OptionGroup group("How to spread it over the MPI ranks");
+  option(group, "plan", &o.plan, "FILE",
+         "plan (JSON: stages, ranks, owners, warm-up); says all of this group");
+  option(group, "stages", &o.stages, "N",
+         "pipeline stages, cut to equal FLOPs (default: one a rank)");
+  option(group, "replicas", &raw.replicas, "R,R,...",
+         "ranks of each stage (default: spread evenly)");
+  option(group, "schedule", &raw.schedule, "NAME",
+         "async, 1f1b or gpipe; the last two wait for every update");
+  option(group, "weights", &raw.weights, "NAME",
+         "versions of async: 2bw (same delay on all stages) or stash (each its own)");
+  option(group, "microbatches", &o.microbatches, "M",
+         "parts of a batch that follow one another through the pipeline");
+  option(group, "write-plan", &o.write_plan, "FILE",
+         "write the plan that is used, to edit and give to --plan");
+  return group;
+}
 
-  po::options_description step("Optimizer");
-  step.add_options()(
-      "optimizer", po::value(&raw.optimizer)->default_value("sgd")->value_name("NAME"),
-      "sgd, adam or adamw")("lr",
-                            po::value(&o.learning_rate)
-                                ->default_value(o.learning_rate, number(o.learning_rate))
-                                ->value_name("X"),
-                            "learning rate")(
-      "lr-schedule", po::value(&raw.lr_schedule)->default_value("cosine")->value_name("NAME"),
-      "constant, step or cosine (to 0 at the last update)")(
-      "lr-warmup", po::value(&o.warmup_updates)->default_value(o.warmup_updates)->value_name("N"),
-      "updates over which the rate rises linearly at the start")(
-      "lr-step-epochs", po::value(&o.step_epochs)->default_value(o.step_epochs)->value_name("N"),
-      "step: every N epochs ...")("lr-step-factor",
-                                  po::value(&o.step_factor)
-                                      ->default_value(o.step_factor, number(o.step_factor))
-                                      ->value_name("X"),
-                                  "... times this")(
-      "momentum",
-      po::value(&o.optimizer.momentum)
-          ->default_value(o.optimizer.momentum, number(o.optimizer.momentum))
-          ->value_name("X"),
-      "sgd: momentum")("nesterov", po::bool_switch(&o.optimizer.nesterov),
-                       "sgd: Nesterov momentum")(
-      "weight-decay",
-      po::value(&o.optimizer.weight_decay)
-          ->default_value(o.optimizer.weight_decay, number(o.optimizer.weight_decay))
-          ->value_name("X"),
-      "of all parameters; decoupled with adamw")(
-      "beta1",
-      po::value(&o.optimizer.beta1)
-          ->default_value(o.optimizer.beta1, number(o.optimizer.beta1))
-          ->value_name("X"),
-      "adam, adamw: decay of the mean")(
-      "beta2",
-      po::value(&o.optimizer.beta2)
-          ->default_value(o.optimizer.beta2, number(o.optimizer.beta2))
-          ->value_name("X"),
-      "adam, adamw: decay of the square");
+OptionGroup optimizer_options(TrainOptions& o, Raw& raw) {
+  OptionGroup group("Optimizer");
+  option(group, "optimizer", &raw.optimizer, "NAME", "sgd, adam or adamw");
+  option(group, "lr", &o.learning_rate, "X", "learning rate");
+  option(group, "lr-schedule", &raw.lr_schedule, "NAME",
+         "constant, step or cosine (to 0 at the last update)");
+  option(group, "lr-warmup", &o.warmup_updates, "N",
+         "updates over which the rate rises linearly at the start");
+  option(group, "lr-step-epochs", &o.step_epochs, "N", "step: every N epochs ...");
+  option(group, "lr-step-factor", &o.step_factor, "X", "... times this");
+  option(group, "momentum", &o.optimizer.momentum, "X", "sgd: momentum");
+  flag(group, "nesterov", &o.optimizer.nesterov, "sgd: Nesterov momentum");
+  option(group, "weight-decay", &o.optimizer.weight_decay, "X",
+         "of all parameters; decoupled with adamw");
+  option(group, "beta1", &o.optimizer.beta1, "X", "adam, adamw: decay of the mean");
+  option(group, "beta2", &o.optimizer.beta2, "X", "adam, adamw: decay of the square");
+  return group;
+}
 
-  po::options_description run("Running and reporting");
-  run.add_options()("dtype", po::value(&raw.dtype)->default_value("float32")->value_name("NAME"),
-                    "float32 or float64 (reference maths: slow)")(
-      "backend", po::value(&o.backend)->default_value(o.backend)->value_name("NAME"),
-      "auto, onednn or reference")("summary", po::value(&o.summary)->value_name("FILE"),
-                                   "write results to FILE (JSON)")(
-      "progress", po::value(&raw.progress)->default_value("auto")->value_name("STYLE"),
-      "auto, live (one line written over) or log")(
-      "log-every", po::value(&o.log_every)->default_value(o.log_every)->value_name("N"),
-      "log: a line every N updates")("deadline",
-                                     po::value(&o.deadline_s)
-                                         ->default_value(o.deadline_s, number(o.deadline_s))
-                                         ->value_name("SECONDS"),
-                                     "give up when a rank has waited so long for another")(
-      "help", "this text");
+OptionGroup run_options(TrainOptions& o, Raw& raw) {
+  OptionGroup group("Running and reporting");
+  option(group, "dtype", &raw.dtype, "NAME", "float32 or float64 (reference maths: slow)");
+  option(group, "backend", &o.backend, "NAME", "auto, onednn or reference");
+  option(group, "summary", &o.summary, "FILE", "write results to FILE (JSON)");
+  option(group, "progress", &raw.progress, "STYLE", "auto, live (one line written over) or log");
+  option(group, "log-every", &o.log_every, "N", "log: a line every N updates");
+  option(group, "deadline", &o.deadline_s, "SECONDS",
+         "give up when a rank has waited so long for another");
+  group.add_options()("help", "this text");
+  return group;
+}
 
-  po::options_description all;
-  all.add(what).add(how).add(step).add(run);
+OptionGroup describe(TrainOptions& o, Raw& raw) {
+  OptionGroup all;
+  all.add(task_options(o, raw)).add(plan_options(o, raw));
+  all.add(optimizer_options(o, raw)).add(run_options(o, raw));
   return all;
 }
 
@@ -153,6 +133,8 @@ void check_ranges(const TrainOptions& o) {
   require(o.batch >= 1 && o.batch <= k_many, "--batch", o.batch, "1 to 1000000");
   require(o.microbatches >= 1 && o.microbatches <= plan::k_most_microbatches, "--microbatches",
           o.microbatches, "1 to 4096");
+  if (o.stages) require(*o.stages >= 1, "--stages", *o.stages, "at least 1");
+  if (o.max_updates) require(*o.max_updates >= 1, "--max-updates", *o.max_updates, "at least 1");
   require(o.log_every >= 1, "--log-every", o.log_every, "at least 1");
   require(o.step_epochs >= 1 && o.step_epochs <= k_many, "--lr-step-epochs", o.step_epochs,
           "1 to 1000000");
@@ -211,14 +193,6 @@ void translate(const Raw& raw, const po::variables_map& values, TrainOptions& o)
   o.optimizer.kind = nn::optimizer_named(raw.optimizer);
   o.learning_rate_kind = nn::learning_rate_named(raw.lr_schedule);
   if (values.count("replicas") != 0) o.replicas = parse_list(raw.replicas, "--replicas");
-  if (values.count("stages") != 0) {
-    require(raw.stages >= 1, "--stages", raw.stages, "at least 1");
-    o.stages = raw.stages;
-  }
-  if (values.count("max-updates") != 0) {
-    require(raw.max_updates >= 1, "--max-updates", raw.max_updates, "at least 1");
-    o.max_updates = raw.max_updates;
-  }
   require(raw.seed >= 0, "--seed", raw.seed, "at least 0");
   o.seed = static_cast<std::uint64_t>(raw.seed);
   if (raw.dtype == "float64") {
@@ -253,7 +227,7 @@ std::string train_help() {
 std::optional<TrainOptions> parse_train_options(const std::vector<std::string>& words) {
   TrainOptions options;
   Raw raw;
-  const po::options_description all = describe(options, raw);
+  const OptionGroup all = describe(options, raw);
   const auto parsed = parse_words("train", words, all);
   if (!parsed) return std::nullopt;
   const po::variables_map& values = *parsed;
