@@ -55,7 +55,13 @@ Chain::Chain(std::span<const model::Layer> layers, Layout input_layout, std::int
     const std::size_t saved_offset =
         output_offset + batch_bytes(layer->output(), max_samples, dtype_);
     arena_bytes_ = saved_offset + device::aligned(layer->saved_bytes());
-    layers_.push_back({std::move(layer), portion, output_offset, saved_offset});
+    const std::size_t gradient_offset = deferred_bytes_;
+    const bool keeps_gradient = layer->defers() && index + 1 < layers.size();
+    const std::size_t deferred_offset =
+        gradient_offset + (keeps_gradient ? batch_bytes(layer->output(), max_samples, dtype_) : 0);
+    deferred_bytes_ = deferred_offset + device::aligned(layer->deferred_bytes());
+    layers_.push_back(
+        {std::move(layer), portion, output_offset, saved_offset, gradient_offset, deferred_offset});
   }
 }
 
@@ -85,6 +91,42 @@ void Chain::forward(const Pass& pass, const Weights& weights, const Tensor& x,
 
 void Chain::backward(const Pass& pass, const Weights& weights, const Tensor& x, const Tensor& dy,
                      std::byte* arena, const Gradients& gradients, const Tensor& dx) const {
+  backward_layers(Part::whole, pass, weights, x, dy, arena, gradients, dx, nullptr);
+}
+
+void Chain::backward_input(const Pass& pass, const Weights& weights, const Tensor& x,
+                           const Tensor& dy, std::byte* arena, const Gradients& gradients,
+                           const Tensor& dx, std::byte* deferred) const {
+  backward_layers(Part::input, pass, weights, x, dy, arena, gradients, dx, deferred);
+}
+
+bool Chain::defers() const {
+  return std::any_of(layers_.begin(), layers_.end(),
+                     [](const Slot& slot) { return slot.layer->defers(); });
+}
+
+void Chain::backward_weights(const Pass& pass, const Tensor& x, const Tensor& dy, std::byte* arena,
+                             const Gradients& gradients, std::byte* deferred) const {
+  bool first = true;
+  for (std::size_t index = layers_.size(); index-- > 0;) {
+    const Slot& slot = layers_[index];
+    if (!slot.layer->defers()) continue;
+    if (!first) poll(pass);
+    first = false;
+    Tensor out_gradient = dy;
+    if (index + 1 < layers_.size()) {
+      out_gradient = output_of(slot, arena, x.shape[0]);
+      out_gradient.data = deferred + slot.gradient_offset;
+    }
+    slot.layer->backward_weights(pass, input_of(index, x, arena), out_gradient,
+                                 arena + slot.saved_offset, slot.portion.of(gradients),
+                                 deferred + slot.deferred_offset);
+  }
+}
+
+void Chain::backward_layers(Part part, const Pass& pass, const Weights& weights, const Tensor& x,
+                            const Tensor& dy, std::byte* arena, const Gradients& gradients,
+                            const Tensor& dx, std::byte* deferred) const {
   const std::int64_t n = x.shape[0];
   Pass inner = pass;
   const std::array<std::byte*, 2> buffers{inner.scratch.take(gradient_bytes_[0]),
@@ -94,18 +136,31 @@ void Chain::backward(const Pass& pass, const Weights& weights, const Tensor& x, 
   Tensor out_gradient = dy;
   for (std::size_t index = layers_.size(); index-- > last;) {
     const Slot& slot = layers_[index];
-    const Tensor in = index == 0 ? x : output_of(layers_[index - 1], arena, n);
+    const Tensor in = input_of(index, x, arena);
+    const Tensor out = output_of(slot, arena, n);
     Tensor in_gradient = dx;
     if (index > last) {
+      const Slot& below = layers_[index - 1];
+      const bool kept = part == Part::input && below.layer->defers();
       in_gradient = in;
-      in_gradient.data = buffers[index % 2];
+      in_gradient.data = kept ? deferred + below.gradient_offset : buffers[index % 2];
     }
-    slot.layer->backward(inner, slot.portion.of(weights), in, output_of(slot, arena, n),
-                         out_gradient, arena + slot.saved_offset, slot.portion.of(gradients),
-                         in_gradient);
+    std::byte* const saved = arena + slot.saved_offset;
+    if (part == Part::input) {
+      slot.layer->backward_input(inner, slot.portion.of(weights), in, out, out_gradient, saved,
+                                 slot.portion.of(gradients), in_gradient,
+                                 deferred + slot.deferred_offset);
+    } else {
+      slot.layer->backward(inner, slot.portion.of(weights), in, out, out_gradient, saved,
+                           slot.portion.of(gradients), in_gradient);
+    }
     out_gradient = in_gradient;
     if (index > last) poll(pass);
   }
+}
+
+Tensor Chain::input_of(std::size_t index, const Tensor& x, std::byte* arena) const {
+  return index == 0 ? x : output_of(layers_[index - 1], arena, x.shape[0]);
 }
 
 Tensor Chain::output_of(const Slot& slot, std::byte* arena, std::int64_t n) const {

@@ -52,18 +52,39 @@ class Chain {
   void backward(const Pass& pass, const Weights& weights, const Tensor& x, const Tensor& dy,
                 std::byte* arena, const Gradients& gradients, const Tensor& dx) const;
 
+  /// Whether a split backward pass leaves anything to its weight part.
+  bool defers() const;
+  /// Memory of a microbatch from its input part to its weight part: what came down to the layers
+  /// that defer. dy itself is the caller's to keep.
+  std::size_t deferred_bytes() const { return deferred_bytes_; }
+  /// `backward` in two parts, see Layer::backward_input. x, dy, the arena and `deferred` stay as
+  /// they are from one to the other. The two may have different `gradients.accumulate`.
+  void backward_input(const Pass& pass, const Weights& weights, const Tensor& x, const Tensor& dy,
+                      std::byte* arena, const Gradients& gradients, const Tensor& dx,
+                      std::byte* deferred) const;
+  void backward_weights(const Pass& pass, const Tensor& x, const Tensor& dy, std::byte* arena,
+                        const Gradients& gradients, std::byte* deferred) const;
+
  private:
   struct Slot {
     std::unique_ptr<Layer> layer;
     Portion portion;
     std::size_t output_offset, saved_offset;  ///< in an arena
+    /// In deferred memory: the gradient of its output, and what the layer itself defers.
+    std::size_t gradient_offset, deferred_offset;
   };
+  enum class Part : bool { whole, input };
+  void backward_layers(Part part, const Pass& pass, const Weights& weights, const Tensor& x,
+                       const Tensor& dy, std::byte* arena, const Gradients& gradients,
+                       const Tensor& dx, std::byte* deferred) const;
+  Tensor input_of(std::size_t index, const Tensor& x, std::byte* arena) const;
 
   Tensor output_of(const Slot& slot, std::byte* arena, std::int64_t n) const;
 
   std::vector<Slot> layers_;
   tensor::DType dtype_;
   std::size_t arena_bytes_ = 0;
+  std::size_t deferred_bytes_ = 0;
   std::size_t layer_scratch_bytes_ = 0;  ///< of the layer that takes most
   /// Gradients between layers alternate between two buffers: what layer i hands down is in i % 2.
   std::array<std::size_t, 2> gradient_bytes_{};

@@ -87,6 +87,26 @@ class Layer {
                         const Tensor& dy, std::byte* saved, const Gradients& gradients,
                         const Tensor& dx) const = 0;
 
+  /// Whether a split backward pass leaves gradients to `backward_weights`: layers that find them
+  /// along with dx (batch norm) leave nothing.
+  virtual bool defers() const { return false; }
+  /// Bytes kept from the input part to the weight part besides x, dy and `saved`.
+  virtual std::size_t deferred_bytes() const { return 0; }
+  /// The first part of a split backward pass: dx (skipped where it is empty), and the gradients of
+  /// what is not deferred. Followed by `backward_weights` with the same tensors, at any later time,
+  /// it gives the bits of `backward`; x, dy and what is saved and deferred stay as they are until
+  /// then.
+  virtual void backward_input(const Pass& pass, const Weights& weights, const Tensor& x,
+                              const Tensor& y, const Tensor& dy, std::byte* saved,
+                              const Gradients& gradients, const Tensor& dx,
+                              std::byte* /*deferred*/) const {
+    backward(pass, weights, x, y, dy, saved, gradients, dx);
+  }
+  /// The second part: the gradients that are left.
+  virtual void backward_weights(const Pass&, const Tensor& /*x*/, const Tensor& /*dy*/,
+                                std::byte* /*saved*/, const Gradients&,
+                                std::byte* /*deferred*/) const {}
+
  protected:
   Layer(const Shape& input, Layout input_layout, const Shape& output, Layout output_layout)
       : input_(input),

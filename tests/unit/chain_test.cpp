@@ -124,6 +124,54 @@ TEST_F(ChainTest, FindsTheSameGradientsWithoutDx) {
   EXPECT_EQ(without.statistics.values(), with.statistics.values());
 }
 
+// As zb-h1 runs them: the input parts of several microbatches, then their weight parts.
+TEST_F(ChainTest, HasTheSameBitsInTwoPartsWithOtherMicrobatchesInBetween) {
+  struct Microbatch {
+    Array x, dy, dx;
+    std::vector<double> arena, deferred;
+  };
+  const auto accumulate = [](std::size_t k) { return k == 0 ? Accumulate::set : Accumulate::add; };
+  for (const bool want_dx : {true, false}) {
+    std::vector<Microbatch> whole, split;
+    for (const std::int64_t n : {std::int64_t{3}, std::int64_t{0}, k_max_samples}) {
+      const auto name = std::to_string(n);
+      whole.push_back({Array::random(k_input.with_batch(n), "x" + name),
+                       Array::random(chain.output().with_batch(n), "dy" + name),
+                       Array(k_input.with_batch(n), 0.0), poisoned(chain.arena_bytes()),
+                       poisoned(chain.deferred_bytes())});
+      split.push_back(whole.back());
+    }
+    Tensors expected(layers), found(layers);
+    const auto dx_of = [&](Microbatch& m) { return want_dx ? m.dx.tensor() : Tensor{}; };
+    const auto fresh_pass = [&](const Microbatch& m) {
+      scratch = poisoned(chain.scratch_bytes());
+      return pass(static_cast<std::int64_t>(m.x.values().size()) / k_input.elements(), scratch,
+                  chain.scratch_bytes());
+    };
+    for (std::size_t k = 0; k < whole.size(); ++k) {
+      Microbatch& m = whole[k];
+      chain.forward(fresh_pass(m), expected.weights(), m.x.tensor(), bytes_of(m.arena));
+      chain.backward(fresh_pass(m), expected.weights(), m.x.tensor(), m.dy.tensor(),
+                     bytes_of(m.arena), expected.gradient_views(accumulate(k)), dx_of(m));
+    }
+    for (std::size_t k = 0; k < split.size(); ++k) {
+      Microbatch& m = split[k];
+      chain.forward(fresh_pass(m), found.weights(), m.x.tensor(), bytes_of(m.arena));
+      chain.backward_input(fresh_pass(m), found.weights(), m.x.tensor(), m.dy.tensor(),
+                           bytes_of(m.arena), found.gradient_views(accumulate(k)), dx_of(m),
+                           bytes_of(m.deferred));
+      EXPECT_EQ(m.dx.values(), whole[k].dx.values());
+    }
+    for (std::size_t k = 0; k < split.size(); ++k) {
+      Microbatch& m = split[k];
+      chain.backward_weights(fresh_pass(m), m.x.tensor(), m.dy.tensor(), bytes_of(m.arena),
+                             found.gradient_views(accumulate(k)), bytes_of(m.deferred));
+    }
+    EXPECT_EQ(found.gradients.values(), expected.gradients.values());
+    EXPECT_EQ(found.statistics.values(), expected.statistics.values());
+  }
+}
+
 TEST_F(ChainTest, LetsAnEmptyMicrobatchFlowThrough) {
   Array x(k_input.with_batch(0)), dy(chain.output().with_batch(0)), dx(k_input.with_batch(0));
   Tensors tensors(layers);
@@ -162,6 +210,10 @@ TEST_F(ChainTest, SaysWhatItTakes) {
   EXPECT_EQ(chain.arena_bytes() % 64, 0u);
   EXPECT_EQ(chain.portion().parameters, 12u);
   EXPECT_EQ(chain.portion().statistics, 4u);
+  EXPECT_TRUE(chain.defers());
+  const std::size_t conv = 4 * 6 * 5, block = 6 * 3 * 3, block_conv = 6 * 3 * 3;
+  const auto bytes = [](std::size_t elements) { return device::aligned(4 * 8 * elements); };
+  EXPECT_EQ(chain.deferred_bytes(), bytes(conv) + bytes(block) + bytes(block_conv));
   EXPECT_THROW(Chain({}, Layout::plain, 1, *ops, layer_types()), std::logic_error);
 }
 

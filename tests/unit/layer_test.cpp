@@ -68,6 +68,18 @@ class Rig {
                      bytes_of(saved_), tensors.gradient_views(accumulate),
                      want_dx ? dx.tensor() : Tensor{});
   }
+  /// In two parts; in between everything is overwritten that need not last.
+  void backward_split(Accumulate accumulate = Accumulate::set, bool want_dx = true) {
+    std::vector<double> deferred = poisoned(layer_->deferred_bytes());
+    scratch_ = poisoned(layer_->scratch_bytes());
+    layer_->backward_input(pass(), tensors.weights(), x.tensor(), y.tensor(), dy.tensor(),
+                           bytes_of(saved_), tensors.gradient_views(accumulate),
+                           want_dx ? dx.tensor() : Tensor{}, bytes_of(deferred));
+    scratch_ = poisoned(layer_->scratch_bytes());
+    y.fill(std::nan(""));
+    layer_->backward_weights(pass(), x.tensor(), dy.tensor(), bytes_of(saved_),
+                             tensors.gradient_views(accumulate), bytes_of(deferred));
+  }
   /// sum dy y, whose gradient is what backward finds.
   double objective() {
     forward();
@@ -178,6 +190,24 @@ TEST_P(LayerGradient, IsTheSameWhereNobodyWantsDx) {
   rig.backward(Accumulate::set, /*want_dx=*/false);
   EXPECT_EQ(rig.tensors.gradients.values(), gradients);
   EXPECT_EQ(rig.dy.values(), dy);
+}
+
+TEST_P(LayerGradient, HasTheSameBitsInTwoParts) {
+  for (const bool want_dx : {true, false}) {
+    for (const Accumulate accumulate : {Accumulate::set, Accumulate::add}) {
+      Rig whole(GetParam()), split(GetParam());
+      for (Rig* rig : {&whole, &split}) {
+        rig->tensors.gradients.fill(accumulate == Accumulate::add ? 2.0 : std::nan(""));
+        rig->dx.fill(7.0);
+        rig->forward();
+      }
+      whole.backward(accumulate, want_dx);
+      split.backward_split(accumulate, want_dx);
+      EXPECT_EQ(split.dx.values(), whole.dx.values());
+      EXPECT_EQ(split.tensors.gradients.values(), whole.tensors.gradients.values());
+      EXPECT_EQ(split.tensors.statistics.values(), whole.tensors.statistics.values());
+    }
+  }
 }
 
 TEST_P(LayerGradient, OfNoSamplesIsZero) {

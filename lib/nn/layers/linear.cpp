@@ -51,12 +51,25 @@ class Linear final : public Layer {
     pass.ops.linear(pass.stream, x, weights.parameters[0], bias_of(weights.parameters), y);
   }
 
-  void backward(const Pass& pass, const Weights& weights, const Tensor& x, const Tensor&,
-                const Tensor& dy, std::byte*, const Gradients& gradients,
+  void backward(const Pass& pass, const Weights& weights, const Tensor& x, const Tensor& y,
+                const Tensor& dy, std::byte* saved, const Gradients& gradients,
                 const Tensor& dx) const override {
+    backward_weights(pass, x, dy, saved, gradients, nullptr);
+    backward_input(pass, weights, x, y, dy, saved, gradients, dx, nullptr);
+  }
+
+  bool defers() const override { return true; }
+
+  void backward_input(const Pass& pass, const Weights& weights, const Tensor&, const Tensor&,
+                      const Tensor& dy, std::byte*, const Gradients&, const Tensor& dx,
+                      std::byte*) const override {
+    if (dx) pass.ops.linear_backward_input(pass.stream, dy, weights.parameters[0], dx);
+  }
+
+  void backward_weights(const Pass& pass, const Tensor& x, const Tensor& dy, std::byte*,
+                        const Gradients& gradients, std::byte*) const override {
     pass.ops.linear_backward_weights(pass.stream, dy, x, gradients.accumulate,
                                      gradients.parameters[0], bias_of(gradients.parameters));
-    if (dx) pass.ops.linear_backward_input(pass.stream, dy, weights.parameters[0], dx);
   }
 
  private:

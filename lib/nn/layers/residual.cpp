@@ -119,27 +119,58 @@ class Residual final : public Layer {
                 const Tensor& dx) const override {
     body_.backward(pass, body_.portion().of(weights), x, dy, saved, body_.portion().of(gradients),
                    dx);
+    add_other_branch(
+        pass, dy, dx, [&](const Pass& inner, const Tensor& branch_dy, const Tensor& branch_dx) {
+          shortcut_->backward(inner, shortcut_portion().of(weights), x, branch_dy,
+                              shortcut_arena(saved), shortcut_portion().of(gradients), branch_dx);
+        });
+  }
+
+  bool defers() const override { return body_.defers() || (shortcut_ && shortcut_->defers()); }
+
+  std::size_t deferred_bytes() const override {
+    return body_.deferred_bytes() + (shortcut_ ? shortcut_->deferred_bytes() : 0);
+  }
+
+  void backward_input(const Pass& pass, const Weights& weights, const Tensor& x, const Tensor&,
+                      const Tensor& dy, std::byte* saved, const Gradients& gradients,
+                      const Tensor& dx, std::byte* deferred) const override {
+    body_.backward_input(pass, body_.portion().of(weights), x, dy, saved,
+                         body_.portion().of(gradients), dx, deferred);
+    add_other_branch(
+        pass, dy, dx, [&](const Pass& inner, const Tensor& branch_dy, const Tensor& branch_dx) {
+          shortcut_->backward_input(inner, shortcut_portion().of(weights), x, branch_dy,
+                                    shortcut_arena(saved), shortcut_portion().of(gradients),
+                                    branch_dx, shortcut_deferred(deferred));
+        });
+  }
+
+  void backward_weights(const Pass& pass, const Tensor& x, const Tensor& dy, std::byte* saved,
+                        const Gradients& gradients, std::byte* deferred) const override {
+    body_.backward_weights(pass, x, dy, saved, body_.portion().of(gradients), deferred);
+    if (!shortcut_) return;
     Pass inner = pass;
-    const Tensor other_dx = shortcut_
-                                ? shortcut_backward(inner, weights, x, dy, saved, gradients, dx)
-                                : identity_backward(inner, dy, dx);
-    if (dx) pass.ops.add(pass.stream, dx, other_dx, dx);
+    const Tensor branch_dy = in_layout(inner, dy, shortcut_->output_layout(), output_bytes_);
+    shortcut_->backward_weights(inner, x, branch_dy, shortcut_arena(saved),
+                                shortcut_portion().of(gradients), shortcut_deferred(deferred));
   }
 
  private:
-  /// The shortcut's part of dx, in scratch memory; empty where dx is.
-  Tensor shortcut_backward(Pass& pass, const Weights& weights, const Tensor& x, const Tensor& dy,
-                           std::byte* saved, const Gradients& gradients, const Tensor& dx) const {
-    const Tensor branch_dy = in_layout(pass, dy, shortcut_->output_layout(), output_bytes_);
-    Tensor branch_dx = dx;
-    if (dx) branch_dx.data = pass.scratch.take(input_bytes_);
-    shortcut_->backward(pass, shortcut_portion().of(weights), x, branch_dy, shortcut_arena(saved),
-                        shortcut_portion().of(gradients), branch_dx);
-    return branch_dx;
-  }
-
-  Tensor identity_backward(Pass& pass, const Tensor& dy, const Tensor& dx) const {
-    return dx ? in_layout(pass, dy, dx.layout, input_bytes_) : Tensor{};
+  /// dx += the other branch's part of it. `shortcut_backward(pass, dy, dx)` leaves that of the
+  /// shortcut in scratch memory, and its gradients.
+  template <typename ShortcutBackward>
+  void add_other_branch(const Pass& pass, const Tensor& dy, const Tensor& dx,
+                        const ShortcutBackward& shortcut_backward) const {
+    Pass inner = pass;
+    Tensor other_dx = dx;
+    if (shortcut_) {
+      const Tensor branch_dy = in_layout(inner, dy, shortcut_->output_layout(), output_bytes_);
+      if (dx) other_dx.data = inner.scratch.take(input_bytes_);
+      shortcut_backward(inner, branch_dy, other_dx);
+    } else if (dx) {
+      other_dx = in_layout(inner, dy, dx.layout, input_bytes_);
+    }
+    if (dx) pass.ops.add(pass.stream, dx, other_dx, dx);
   }
 
   /// The tensor itself, or its copy in scratch memory where that layout is another one.
@@ -153,6 +184,9 @@ class Residual final : public Layer {
   }
 
   std::byte* shortcut_arena(std::byte* saved) const { return saved + body_.arena_bytes(); }
+  std::byte* shortcut_deferred(std::byte* deferred) const {
+    return deferred + body_.deferred_bytes();
+  }
   Portion shortcut_portion() const { return shortcut_->portion().after(body_.portion()); }
 
   Chain body_;
