@@ -50,7 +50,7 @@ OptionGroup plan_options(TrainOptions& o, Raw& raw) {
   option(group, "replicas", &raw.replicas, "R,R,...",
          "ranks of each stage (default: spread evenly)");
   option(group, "schedule", &raw.schedule, "NAME",
-         "async, 1f1b or gpipe; the last two wait for every update");
+         "async, zb-h1, 1f1b or gpipe; all but async wait for every update");
   option(group, "weights", &raw.weights, "NAME",
          "versions of async: 2bw (same delay on all stages) or stash (each its own)");
   option(group, "microbatches", &o.microbatches, "M",

@@ -35,7 +35,7 @@ schedule::Footprint largest_footprint(const plan::Plan& plan, int rank) {
       plan, rank, schedule::evaluation_stream(plan, rank, steady.end_group * plan.microbatches));
   return {std::max(training.activations, evaluation.activations),
           std::max(training.inputs, evaluation.inputs),
-          std::max(training.incoming_gradients, evaluation.incoming_gradients),
+          std::max(training.incoming_gradients, evaluation.incoming_gradients), training.deferred,
           std::max(training.gradient_sums, evaluation.gradient_sums)};
 }
 
@@ -66,13 +66,14 @@ struct Worker::Pools {
     inputs.emplace("inputs", device, input_bytes, need.inputs);
     arenas.emplace("activation arenas", device, arena_bytes, need.activations);
     gradients.emplace("incoming gradients", device, output_bytes, need.incoming_gradients);
+    deferred.emplace("deferred gradients", device, worker.chain_.deferred_bytes(), need.deferred);
     outgoing.emplace("outgoing gradients", device, input_bytes, worker.first_stage() ? 0 : 2);
     sums.emplace("gradient sums", device, sum_elements * tensor::size_of(worker.ops_.dtype()),
                  need.gradient_sums);
     totals.emplace("loss totals", device, 2 * sizeof(double), groups + 4);
   }
 
-  std::optional<BufferPool> inputs, arenas, gradients, outgoing, sums, totals;
+  std::optional<BufferPool> inputs, arenas, gradients, deferred, outgoing, sums, totals;
   std::size_t labels_at = 0, loss_gradient_at = 0;  ///< in the last stage's arena
 };
 
@@ -160,6 +161,10 @@ void Worker::execute(const schedule::Instruction& instruction) {
       return forward(instruction.index);
     case Op::backward:
       return backward(instruction.index);
+    case Op::backward_input:
+      return backward_input(instruction.index);
+    case Op::backward_weight:
+      return backward_weight(instruction.index);
     case Op::reduce_start:
       return reduce_start(instruction.index);
     case Op::update_wait:
@@ -194,12 +199,14 @@ void Worker::send(const schedule::Instruction& instruction) {
     flight.departure = channel_.send(name, {output.data, output.bytes()}, stream_->record());
     if (training_) return;  // the arena is needed until the backward
     pools_->arenas->release(flight.arena, *stream_, flight.departure);
+    flights_.erase(instruction.index);
   } else {
-    const Tensor dx = image(flight.outgoing.data, chain_.input(), chain_.input_layout(), n);
+    const Tensor dx = input_gradient_of(flight, n);
     const comm::Ticket leaving = channel_.send(name, {dx.data, dx.bytes()}, stream_->record());
     pools_->outgoing->release(flight.outgoing, *stream_, leaving);
+    flight.gradient_sent = true;
+    forget_if_done(instruction.index, flight);
   }
-  flights_.erase(instruction.index);
 }
 
 void Worker::forward(std::int64_t microbatch) {
@@ -211,10 +218,10 @@ void Worker::forward(std::int64_t microbatch) {
   const double began_s = setup_.clock.now_s();
   if (first_stage()) {
     flight.input = pools_->inputs->acquire(channel_, *stream_);
-    const Tensor x = image(flight.input.data, chain_.input(), chain_.input_layout(), n);
+    const Tensor x = input_of(flight, n);
     device::launch(*stream_, [feed = feed_, microbatch, x] { feed->write_input(microbatch, x); });
   }
-  const Tensor x = image(flight.input.data, chain_.input(), chain_.input_layout(), n);
+  const Tensor x = input_of(flight, n);
   const std::int64_t version =
       training_ ? weights_.version_of(microbatch / plan_.microbatches) : weights_.newest();
   chain_.forward(pass_over(microbatch), weights_.weights(version), x, flight.arena.data);
@@ -252,34 +259,86 @@ void Worker::add_loss(std::int64_t microbatch, Flight& flight, const Tensor& log
 }
 
 void Worker::backward(std::int64_t microbatch) {
-  Flight& flight = flights_.at(microbatch);
+  Flight& flight = begin_backward(microbatch);
+  const double began_s = setup_.clock.now_s();
   const std::int64_t n = feed_->size(microbatch);
   const std::int64_t group = microbatch / plan_.microbatches;
+  GroupSum& sum = open_sum(group);
+  chain_.backward(pass_over(microbatch), weights_.weights(weights_.version_of(group)),
+                  input_of(flight, n), output_gradient_of(flight, n), flight.arena.data,
+                  gradients_in(sum, microbatch, sum.input_parts), input_gradient_of(flight, n));
+  sum.input_parts = sum.weight_parts = true;
+  end_backward(microbatch, flight);
+  charge(times_.backward, began_s);
+}
+
+void Worker::backward_input(std::int64_t microbatch) {
+  Flight& flight = begin_backward(microbatch);
+  const double began_s = setup_.clock.now_s();
+  const std::int64_t n = feed_->size(microbatch);
+  const std::int64_t group = microbatch / plan_.microbatches;
+  GroupSum& sum = open_sum(group);
+  flight.deferred = pools_->deferred->acquire(channel_, *stream_);
+  chain_.backward_input(pass_over(microbatch), weights_.weights(weights_.version_of(group)),
+                        input_of(flight, n), output_gradient_of(flight, n), flight.arena.data,
+                        gradients_in(sum, microbatch, sum.input_parts),
+                        input_gradient_of(flight, n), flight.deferred.data);
+  sum.input_parts = true;
+  charge(times_.backward, began_s);
+}
+
+void Worker::backward_weight(std::int64_t microbatch) {
+  const double began_s = setup_.clock.now_s();
+  Flight& flight = flights_.at(microbatch);
+  const std::int64_t n = feed_->size(microbatch);
+  GroupSum& sum = sums_.at(microbatch / plan_.microbatches);
+  chain_.backward_weights(pass_over(microbatch), input_of(flight, n), output_gradient_of(flight, n),
+                          flight.arena.data, gradients_in(sum, microbatch, sum.weight_parts),
+                          flight.deferred.data);
+  sum.weight_parts = true;
+  pools_->deferred->release(flight.deferred, *stream_);
+  end_backward(microbatch, flight);
+  charge(times_.backward, began_s);
+}
+
+Worker::Flight& Worker::begin_backward(std::int64_t microbatch) {
+  Flight& flight = flights_.at(microbatch);
   if (!last_stage()) await(flight.gradient_arrival, times_.wait_gradient);
   if (!first_stage()) flight.outgoing = acquire_after_send(*pools_->outgoing);
+  return flight;
+}
 
-  const double began_s = setup_.clock.now_s();
-  GroupSum& sum = open_sum(group);
-  const Tensor x = image(flight.input.data, chain_.input(), chain_.input_layout(), n);
-  const Tensor dy = last_stage()
-                        ? image(flight.arena.data + pools_->loss_gradient_at, chain_.output(),
-                                tensor::Layout::plain, n)
-                        : image(flight.gradient.data, chain_.output(), chain_.output_layout(), n);
-  const Tensor dx = first_stage()
-                        ? Tensor{}
-                        : image(flight.outgoing.data, chain_.input(), chain_.input_layout(), n);
-  const nn::Gradients gradients{
-      sum.parameters, sum.begun ? ops::Accumulate::add : ops::Accumulate::set,
-      sum.statistics[static_cast<std::size_t>(microbatch % plan_.microbatches)]};
-  chain_.backward(pass_over(microbatch), weights_.weights(weights_.version_of(group)), x, dy,
-                  flight.arena.data, gradients, dx);
-  sum.begun = true;
-
+void Worker::end_backward(std::int64_t microbatch, Flight& flight) {
   pools_->inputs->release(flight.input, *stream_);
   pools_->arenas->release(flight.arena, *stream_, flight.departure);
   if (!last_stage()) pools_->gradients->release(flight.gradient, *stream_);
-  if (first_stage()) flights_.erase(microbatch);  // else once its gradient has been sent
-  charge(times_.backward, began_s);
+  flight.backward_done = true;
+  forget_if_done(microbatch, flight);
+}
+
+void Worker::forget_if_done(std::int64_t microbatch, const Flight& flight) {
+  const bool gradient_gone = first_stage() || flight.gradient_sent;
+  if (flight.backward_done && gradient_gone) flights_.erase(microbatch);
+}
+
+Tensor Worker::input_of(const Flight& flight, std::int64_t n) const {
+  return image(flight.input.data, chain_.input(), chain_.input_layout(), n);
+}
+
+Tensor Worker::output_gradient_of(const Flight& flight, std::int64_t n) const {
+  return last_stage() ? image(flight.arena.data + pools_->loss_gradient_at, chain_.output(),
+                              tensor::Layout::plain, n)
+                      : image(flight.gradient.data, chain_.output(), chain_.output_layout(), n);
+}
+
+Tensor Worker::input_gradient_of(const Flight& flight, std::int64_t n) const {
+  return first_stage() ? Tensor{}
+                       : image(flight.outgoing.data, chain_.input(), chain_.input_layout(), n);
+}
+
+nn::Gradients Worker::gradients_in(const GroupSum& sum, std::int64_t microbatch, bool begun) const {
+  return {sum.parameters, begun ? ops::Accumulate::add : ops::Accumulate::set,
+          sum.statistics[static_cast<std::size_t>(microbatch % plan_.microbatches)]};
 }
 
 Worker::GroupSum& Worker::open_sum(std::int64_t group) {
@@ -308,7 +367,7 @@ Worker::GroupSum& Worker::open_sum(std::int64_t group) {
 
 void Worker::reduce_start(std::int64_t group) {
   GroupSum& sum = open_sum(group);
-  if (!sum.begun) {  // a replica without a microbatch adds nothing
+  if (!sum.weight_parts) {  // a replica without a microbatch adds nothing
     ops_.fill(
         *stream_, 0,
         {sum.lease.data, ops_.dtype(), tensor::Layout::plain, {weights_.parameters().elements()}});

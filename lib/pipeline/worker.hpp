@@ -78,15 +78,17 @@ class Worker {
  private:
   /// A microbatch between its first and its last instruction here.
   struct Flight {
-    BufferPool::Lease input, arena, gradient, outgoing;
+    BufferPool::Lease input, arena, gradient, outgoing, deferred;
     std::optional<comm::Ticket> activation_arrival, gradient_arrival, departure;
+    bool gradient_sent = false, backward_done = false;
   };
   /// A group between its first backward and its update.
   struct GroupSum {
     BufferPool::Lease lease;
     std::vector<tensor::Tensor> parameters;
     std::vector<std::vector<tensor::Tensor>> statistics;  ///< [microbatch of the group]
-    bool begun = false;  ///< some microbatch has left its gradients
+    /// What some microbatch has left: by the input part of its backward, by the weight part.
+    bool input_parts = false, weight_parts = false;
   };
   struct Pools;
 
@@ -96,12 +98,24 @@ class Worker {
   void send(const schedule::Instruction& instruction);
   void forward(std::int64_t microbatch);
   void backward(std::int64_t microbatch);
+  void backward_input(std::int64_t microbatch);
+  void backward_weight(std::int64_t microbatch);
   void reduce_start(std::int64_t group);
   void update_wait(std::int64_t group);
   void update(std::int64_t group);
 
   void drain();
   GroupSum& open_sum(std::int64_t group);
+  /// Waits for what a backward needs.
+  Flight& begin_backward(std::int64_t microbatch);
+  /// Gives back what it used.
+  void end_backward(std::int64_t microbatch, Flight& flight);
+  void forget_if_done(std::int64_t microbatch, const Flight& flight);
+  tensor::Tensor input_of(const Flight& flight, std::int64_t n) const;
+  tensor::Tensor output_gradient_of(const Flight& flight, std::int64_t n) const;
+  /// Empty on the first stage.
+  tensor::Tensor input_gradient_of(const Flight& flight, std::int64_t n) const;
+  nn::Gradients gradients_in(const GroupSum& sum, std::int64_t microbatch, bool begun) const;
   void add_loss(std::int64_t microbatch, Flight& flight, const tensor::Tensor& logits);
   /// A buffer from which messages leave, once the last one has.
   BufferPool::Lease acquire_after_send(BufferPool& pool);

@@ -14,6 +14,7 @@ namespace dynpipe::plan {
 enum class Schedule {
   gpipe,         ///< all forwards of a group, then all backwards, then the update
   one_f_one_b,   ///< "1f1b": alternating within a group, flushed at its end
+  zb_h1,         ///< "zb-h1": 1f1b whose gradients of weights fill what would be waiting at its end
   asynchronous,  ///< "async": alternating without any flush
 };
 

@@ -24,8 +24,10 @@ struct Named {
   std::string_view name;
 };
 
-constexpr Named<Schedule> k_schedules[] = {
-    {Schedule::gpipe, "gpipe"}, {Schedule::one_f_one_b, "1f1b"}, {Schedule::asynchronous, "async"}};
+constexpr Named<Schedule> k_schedules[] = {{Schedule::gpipe, "gpipe"},
+                                           {Schedule::one_f_one_b, "1f1b"},
+                                           {Schedule::zb_h1, "zb-h1"},
+                                           {Schedule::asynchronous, "async"}};
 constexpr Named<WeightPolicy> k_policies[] = {{WeightPolicy::stash, "stash"},
                                               {WeightPolicy::double_buffer, "2bw"}};
 

@@ -68,7 +68,8 @@ class RankRun {
     for (std::int64_t k = first_microbatch(); k < end_microbatch(); ++k) {
       if (plan_.owner(stage_, k) != rank_) continue;
       if (!forwarded_.contains(k)) fail("never runs forward {}", k);
-      if (training_ && !backwarded_.contains(k)) fail("never runs backward {}", k);
+      if (training_ && !gradients_made_.contains(k)) fail("never runs backward {}", k);
+      if (training_ && !backwarded_.contains(k)) fail("never runs backward_weight {}", k);
       if (stage_ + 1 < plan_.size() && !sent_.contains({Payload::activation, k})) {
         fail("never sends activation {}", k);
       }
@@ -101,7 +102,11 @@ class RankRun {
       case Op::forward:
         return forward(now.index, shared);
       case Op::backward:
-        return backward(now.index, shared);
+        return backward_input(now, shared) && backward_weight(now);
+      case Op::backward_input:
+        return backward_input(now, shared);
+      case Op::backward_weight:
+        return backward_weight(now);
       case Op::reduce_start:
         return reduce_start(now.index, shared);
       case Op::update_wait:
@@ -126,7 +131,7 @@ class RankRun {
 
   bool send(const Instruction& now, Shared& shared) {
     const bool made = now.payload == Payload::activation ? forwarded_.contains(now.index)
-                                                         : backwarded_.contains(now.index);
+                                                         : gradients_made_.contains(now.index);
     if (!made) fail("sends {} {} before it is made", name_of(now.payload), now.index);
     Traffic& traffic = shared.edges[{rank_, now.peer, now.payload}];
     if (traffic.sent == traffic.posted.size()) return false;
@@ -177,18 +182,35 @@ class RankRun {
     return true;
   }
 
-  bool backward(std::int64_t k, Shared& shared) {
-    if (!forwarded_.contains(k)) fail("runs backward {} before its forward", k);
+  /// Of a whole backward too.
+  bool backward_input(const Instruction& now, Shared& shared) {
+    const std::int64_t k = now.index;
+    if (!forwarded_.contains(k)) fail("runs {} before its forward", to_string(now));
     if (stage_ + 1 < plan_.size() &&
         !arrived(Payload::gradient, k, plan_.owner(stage_ + 1, k), shared)) {
       return false;
     }
     check_version(k, "backward");
-    if (!backwarded_.insert(k).second) fail("runs backward {} twice", k);
-    if (k / plan_.microbatches < reductions_) {
-      fail("runs backward {} after its group's reduction", k);
-    }
+    if (!gradients_made_.insert(k).second) fail("runs {} twice", to_string(now));
+    check_order(now, last_input_part_);
     return true;
+  }
+
+  bool backward_weight(const Instruction& now) {
+    const std::int64_t k = now.index;
+    if (!gradients_made_.contains(k)) fail("runs {} before its backward_input", to_string(now));
+    if (!backwarded_.insert(k).second) fail("runs {} twice", to_string(now));
+    if (k / plan_.microbatches < reductions_) {
+      fail("runs {} after its group's reduction", to_string(now));
+    }
+    check_order(now, last_weight_part_);
+    return true;
+  }
+
+  /// Gradients add up in the order of microbatches, whatever the schedule.
+  void check_order(const Instruction& now, std::int64_t& last) const {
+    if (now.index < last) fail("runs {} after that of {}", to_string(now), last);
+    last = now.index;
   }
 
   bool reduce_start(std::int64_t g, Shared& shared) {
@@ -230,7 +252,9 @@ class RankRun {
   std::int64_t reductions_ = -1;
   std::int64_t awaited_ = -1;
   std::size_t position_ = 0;
-  std::set<std::int64_t> forwarded_, backwarded_;
+  std::int64_t last_input_part_ = -1, last_weight_part_ = -1;
+  /// `gradients_made_`: of inputs; `backwarded_`: of weights too.
+  std::set<std::int64_t> forwarded_, gradients_made_, backwarded_;
   std::set<std::pair<Payload, std::int64_t>> sent_;
 };
 

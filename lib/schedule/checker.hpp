@@ -17,9 +17,10 @@ namespace dynpipe::schedule {
 /// replica has started the group's reduction. Whatever passes here passes under every laxer
 /// transport.
 ///
-/// Also holds each stream to what the plan owes: every own microbatch forward and backward once, on
-/// a version that is held (max(base_version, g - delay)), every group reduced, awaited and updated
-/// once and in order, nothing sent before it is made, nothing left in flight.
+/// Also holds each stream to what the plan owes: every own microbatch forward and backward once (in
+/// one step or two), gradients in the order of microbatches, on a version that is held
+/// (max(base_version, g - delay)), every group reduced, awaited and updated once and in order,
+/// nothing sent before it is made, nothing left in flight.
 ///
 /// `base_version` is the oldest version held when the segment starts, at most segment.first_group.
 std::optional<std::string> find_training_problem(const plan::Plan& plan, Segment segment,

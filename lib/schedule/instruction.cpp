@@ -14,6 +14,10 @@ std::string_view name_of(Op op) {
       return "forward";
     case Op::backward:
       return "backward";
+    case Op::backward_input:
+      return "backward_input";
+    case Op::backward_weight:
+      return "backward_weight";
     case Op::reduce_start:
       return "reduce_start";
     case Op::update_wait:

@@ -1,6 +1,7 @@
 #include "schedule/schedule.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace dynpipe::schedule {
 namespace {
@@ -18,6 +19,7 @@ int effective_warmup(const Plan& plan, int s) {
     case plan::Schedule::gpipe:
       return plan.microbatches;
     case plan::Schedule::one_f_one_b:
+    case plan::Schedule::zb_h1:
       return std::min(stage_at(plan, s).warmup, plan.microbatches);
     case plan::Schedule::asynchronous:
       break;
@@ -25,15 +27,30 @@ int effective_warmup(const Plan& plan, int s) {
   return stage_at(plan, s).warmup;
 }
 
+/// How many microbatches behind the input part the weight part of zb-h1 follows (Qi et al. 2023,
+/// ZB-H1). Stage s enters the group W_0 - W_s forwards after the first and would idle as long once
+/// its last forward is done: so many weight parts are kept for then. No stage has more in flight
+/// than the first has under 1f1b, W_0 + 1.
+int weight_lag(const Plan& plan, int s) {
+  return effective_warmup(plan, 0) - effective_warmup(plan, s);
+}
+
 /// Appends F(0..W-1), then F(W+i) B(i), then the backwards that are left, of microbatches [first,
-/// end).
-void append_alternating(Stream& order, std::int64_t first, std::int64_t end, int warmup) {
+/// end). With a `lag`, B is in two parts and the weight part of i follows B(i + lag), at the end
+/// all that are left.
+void append_alternating(Stream& order, std::int64_t first, std::int64_t end, int warmup,
+                        std::optional<int> lag) {
   const std::int64_t ahead = std::min<std::int64_t>(warmup, end - first);
   for (std::int64_t k = first; k < first + ahead; ++k)
     order.push_back({.op = Op::forward, .index = k});
   for (std::int64_t k = first; k < end; ++k) {
     if (k + ahead < end) order.push_back({.op = Op::forward, .index = k + ahead});
-    order.push_back({.op = Op::backward, .index = k});
+    order.push_back({.op = lag ? Op::backward_input : Op::backward, .index = k});
+    if (lag && k - *lag >= first) order.push_back({.op = Op::backward_weight, .index = k - *lag});
+  }
+  if (!lag) return;
+  for (std::int64_t k = std::max(first, end - *lag); k < end; ++k) {
+    order.push_back({.op = Op::backward_weight, .index = k});
   }
 }
 
@@ -43,11 +60,13 @@ Stream stage_order(const Plan& plan, int s, Segment segment) {
   const int warmup = effective_warmup(plan, s);
   Stream order;
   if (!plan.synchronous()) {
-    append_alternating(order, segment.first_group * m, segment.end_group * m, warmup);
-  } else {
-    for (std::int64_t g = segment.first_group; g < segment.end_group; ++g) {
-      append_alternating(order, g * m, (g + 1) * m, warmup);
-    }
+    append_alternating(order, segment.first_group * m, segment.end_group * m, warmup, {});
+    return order;
+  }
+  std::optional<int> lag;
+  if (plan.schedule == plan::Schedule::zb_h1) lag = weight_lag(plan, s);
+  for (std::int64_t g = segment.first_group; g < segment.end_group; ++g) {
+    append_alternating(order, g * m, (g + 1) * m, warmup, lag);
   }
   return order;
 }
@@ -67,7 +86,8 @@ class Messages {
   Messages(const Plan& plan, int s, const Stream& own)
       : plan_(plan), stage_(s), lead_(receive_lead(plan, s)) {
     for (const Instruction& step : own) {
-      (step.op == Op::forward ? forwards_ : backwards_).push_back(step.index);
+      if (step.op == Op::forward) forwards_.push_back(step.index);
+      if (makes_input_gradient(step.op)) backwards_.push_back(step.index);
     }
   }
 
@@ -79,14 +99,14 @@ class Messages {
   }
   void before(Stream& stream, const Instruction& step) {
     if (step.op == Op::forward && stage_ > 0) receive_activation(stream);
-    if (step.op == Op::backward && stage_ + 1 < plan_.size()) receive_gradient(stream);
+    if (makes_input_gradient(step.op) && stage_ + 1 < plan_.size()) receive_gradient(stream);
   }
   void after(Stream& stream, const Instruction& step) const {
     if (step.op == Op::forward && stage_ + 1 < plan_.size()) {
       stream.push_back(
           {Op::send, Payload::activation, plan_.owner(stage_ + 1, step.index), step.index});
     }
-    if (step.op == Op::backward && stage_ > 0) {
+    if (makes_input_gradient(step.op) && stage_ > 0) {
       stream.push_back(
           {Op::send, Payload::gradient, plan_.owner(stage_ - 1, step.index), step.index});
     }
@@ -128,7 +148,7 @@ class Updates {
     while (next_ < std::min(group - delay_, segment_.end_group)) finish(stream);
   }
   void after(Stream& stream, const Instruction& step) {
-    if (step.op != Op::backward || ++backwards_ % own_per_group_ != 0) return;
+    if (!completes_backward(step.op) || ++backwards_ % own_per_group_ != 0) return;
     stream.push_back({.op = Op::reduce_start, .index = step.index / microbatches_});
     if (!replicated_) finish(stream);
   }
@@ -251,6 +271,10 @@ Footprint footprint(const Plan& plan, int rank, const Stream& stream) {
         ++now.activations;
         if (first_stage) ++now.inputs;
         break;
+      case Op::backward_input:
+        ++now.deferred;
+        open_sum(step.index / plan.microbatches);
+        break;
       case Op::backward:
         open_sum(step.index / plan.microbatches);
         break;
@@ -263,8 +287,10 @@ Footprint footprint(const Plan& plan, int rank, const Stream& stream) {
     most.activations = std::max(most.activations, now.activations);
     most.inputs = std::max(most.inputs, now.inputs);
     most.incoming_gradients = std::max(most.incoming_gradients, now.incoming_gradients);
+    most.deferred = std::max(most.deferred, now.deferred);
     most.gradient_sums = std::max(most.gradient_sums, now.gradient_sums);
-    if (step.op == Op::backward || (step.op == Op::forward && !training)) {
+    if (step.op == Op::backward_weight) --now.deferred;
+    if (completes_backward(step.op) || (step.op == Op::forward && !training)) {
       --now.activations;
       --now.inputs;
       if (now.incoming_gradients > 0) --now.incoming_gradients;

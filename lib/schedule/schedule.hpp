@@ -18,10 +18,12 @@ struct Segment {
 ///
 /// A stage's order is F(0..W-1), then F(W+i) B(i) for i = 0, 1, ..., then the backwards that are
 /// left: over the whole segment under `async` (W of the plan), over each group under `1f1b` (W of
-/// the plan, at most M) and `gpipe` (W = M). A replica does its own microbatches of it, in that
-/// order. Receives are posted ahead of their use (see `receive_lead`), a send follows what it sends
-/// at once; an update is made as soon as the group is complete where the stage has one replica, and
-/// as late as the versions allow where it has several, so that the sum has time to arrive.
+/// the plan, at most M) and `gpipe` (W = M). `zb-h1` is `1f1b` with its backwards in two parts: the
+/// weight part follows W_0 - W_s microbatches later, where the stage would wait at the group's end.
+/// A replica does its own microbatches of it, in that order. Receives are posted ahead of their use
+/// (see `receive_lead`), a send follows what it sends at once; an update is made as soon as the
+/// group is complete where the stage has one replica, and as late as the versions allow where it
+/// has several, so that the sum has time to arrive.
 Stream training_stream(const plan::Plan& plan, int rank, Segment segment);
 
 /// What `rank` does to evaluate microbatches [0, count) with the newest weights: forwards only.
@@ -38,9 +40,10 @@ std::vector<Stream> evaluation_streams(const plan::Plan& plan, std::int64_t coun
 
 /// How many things a stream holds at once, at most: what the runtime must have memory for.
 struct Footprint {
-  int activations = 0;  ///< microbatches between their forward and their backward
+  int activations = 0;  ///< microbatches between their forward and the end of their backward
   int inputs = 0;       ///< microbatches between the post of their receive and their last use
   int incoming_gradients = 0;  ///< likewise
+  int deferred = 0;            ///< microbatches between the two parts of their backward
   int gradient_sums = 0;       ///< groups between their first backward and their update
 };
 Footprint footprint(const plan::Plan& plan, int rank, const Stream& stream);

@@ -88,7 +88,7 @@ model::Model plain_model() {
 plan::Plan random_plan(const model::Model& model, std::uint64_t seed, const PlanLimits& limits) {
   Dice dice(seed);
   plan::Plan plan;
-  plan.schedule = static_cast<plan::Schedule>(dice.one_in(2) ? 2 : dice.between(0, 1));
+  plan.schedule = static_cast<plan::Schedule>(dice.one_in(2) ? 3 : dice.between(0, 2));
   plan.policy = static_cast<plan::WeightPolicy>(dice.between(0, 1));
   plan.microbatches = dice.between(1, limits.microbatches);
   const int stages = dice.between(1, std::min({limits.stages, limits.ranks, model.size()}));

@@ -1,6 +1,8 @@
 // What must not change a single bit.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "support/random_scenario.hpp"
 
 namespace dynpipe::testing {
@@ -31,7 +33,8 @@ TEST(BitsTest, SamePlanAndSeedWhateverTheTiming) {
 TEST(BitsTest, SynchronousWithoutReplicasForAnyNumberOfStages) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     Scenario scenario = in_float32(random_scenario(seed));
-    const auto schedule = seed % 2 == 0 ? plan::Schedule::gpipe : plan::Schedule::one_f_one_b;
+    const auto schedule = std::array{plan::Schedule::gpipe, plan::Schedule::one_f_one_b,
+                                     plan::Schedule::zb_h1}[seed % 3];
     const int microbatches = scenario.plan.microbatches;
     Outcome one_stage;
     for (int stages = 1; stages <= 5; ++stages) {
@@ -45,6 +48,18 @@ TEST(BitsTest, SynchronousWithoutReplicasForAnyNumberOfStages) {
         expect_same_bits(outcome, one_stage, scenario);
       }
     }
+  }
+}
+
+// A backward in two parts adds up the same numbers in the same order.
+TEST(BitsTest, ZbH1IsOneFOneB) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    Scenario scenario = random_scenario(seed);
+    if (seed % 2 == 0) scenario = in_float32(scenario);
+    scenario.plan.schedule = plan::Schedule::one_f_one_b;
+    const Outcome whole = run_on_threads(scenario, {.seed = seed});
+    scenario.plan.schedule = plan::Schedule::zb_h1;
+    expect_same_bits(run_on_threads(scenario, {.seed = seed}), whole, scenario);
   }
 }
 

@@ -19,7 +19,8 @@ const std::vector<Layout> k_layouts = {
     {plan::Schedule::gpipe, {1}},          {plan::Schedule::one_f_one_b, {1, 1}},
     {plan::Schedule::gpipe, {1, 1, 1}},    {plan::Schedule::one_f_one_b, {1, 1, 1, 1}},
     {plan::Schedule::one_f_one_b, {2, 1}}, {plan::Schedule::gpipe, {1, 2, 1}},
-    {plan::Schedule::one_f_one_b, {3}}};
+    {plan::Schedule::one_f_one_b, {3}},    {plan::Schedule::zb_h1, {1, 1, 1}},
+    {plan::Schedule::zb_h1, {1, 2, 1}}};
 
 TEST(ParityTest, Float64EqualsPyTorchUnderEverySynchronousPlan) {
   for (const GoldenCase& golden : read_golden_cases()) {

@@ -100,7 +100,7 @@ TEST(PlanTest, RefusesTooSmallAWarmup) {
 TEST(PlanTest, RefusesWhatIsNotAPlan) {
   expect_refused("{", "", "not JSON");
   expect_refused("[]", "", "must be an object");
-  expect_refused(with("async", "zigzag"), "schedule", "known are gpipe, 1f1b, async");
+  expect_refused(with("async", "zigzag"), "schedule", "known are gpipe, 1f1b, zb-h1, async");
   expect_refused(with("stash", "none"), "weights", "known are stash, 2bw");
   expect_refused(with(R"("microbatches": 4)", R"("microbatches": 0)"), "microbatches",
                  "at least 1, is 0");

@@ -22,7 +22,11 @@ std::string text_of(const Stream& stream) {
         text += fmt::format("F{} ", step.index);
         break;
       case Op::backward:
+      case Op::backward_input:
         text += fmt::format("B{} ", step.index);
+        break;
+      case Op::backward_weight:
+        text += fmt::format("W{} ", step.index);
         break;
       case Op::update:
         text += fmt::format("U{} ", step.index);
@@ -55,6 +59,39 @@ TEST(ScheduleTest, OneFOneBAlternatesWithinAGroupAndFlushes) {
             "F0 F1 B0 F2 B1 B2 U0 F3 F4 B3 F5 B4 B5 U1 ");
   EXPECT_EQ(text_of(training_stream(plan, 1, {0, 2})),
             "F0 B0 F1 B1 F2 B2 U0 F3 B3 F4 B4 F5 B5 U1 ");
+}
+
+TEST(ScheduleTest, ZbH1KeepsWeightPartsForTheEndOfAGroup) {
+  const plan::Plan plan = two_stages(plan::Schedule::zb_h1, 3);
+  EXPECT_EQ(text_of(training_stream(plan, 0, {0, 2})),
+            "F0 F1 B0 W0 F2 B1 W1 B2 W2 U0 F3 F4 B3 W3 F5 B4 W4 B5 W5 U1 ");
+  EXPECT_EQ(text_of(training_stream(plan, 1, {0, 2})),
+            "F0 B0 F1 B1 W0 F2 B2 W1 W2 U0 F3 B3 F4 B4 W3 F5 B5 W4 W5 U1 ");
+}
+
+TEST(ScheduleTest, ZbH1SendsAGradientBeforeAnyWeightPart) {
+  const plan::Plan plan = two_stages(plan::Schedule::zb_h1, 3);
+  const Stream stream = training_stream(plan, 1, {0, 2});
+  for (std::size_t i = 0; i < stream.size(); ++i) {
+    if (stream[i].op != Op::backward_input) continue;
+    EXPECT_EQ(stream[i + 1].op, Op::send);
+    EXPECT_EQ(stream[i + 1].index, stream[i].index);
+  }
+}
+
+TEST(ScheduleTest, ZbH1HoldsNoMoreThanTheFirstStageOf1f1b) {
+  const model::Model model = testing::plain_model();
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    plan::Plan plan = random_plan(model, seed, {.ranks = 12, .stages = 8, .microbatches = 9});
+    plan.schedule = plan::Schedule::zb_h1;
+    const Segment steady = steady_segment(plan);
+    const int most = std::min(plan.stages[0].warmup, plan.microbatches - 1) + 1;
+    for (int rank = 0; rank < plan.ranks(); ++rank) {
+      const Footprint need = footprint(plan, rank, training_stream(plan, rank, steady));
+      EXPECT_LE(need.activations, most) << plan::to_json(plan, model);
+      EXPECT_LE(need.deferred, need.activations);
+    }
+  }
 }
 
 TEST(ScheduleTest, AsyncAlternatesWithoutAFlush) {
@@ -105,6 +142,7 @@ TEST(ScheduleTest, FootprintOfALongSegmentIsThatOfAShortOne) {
       EXPECT_EQ(some.activations, many.activations);
       EXPECT_EQ(some.inputs, many.inputs);
       EXPECT_EQ(some.incoming_gradients, many.incoming_gradients);
+      EXPECT_EQ(some.deferred, many.deferred);
       EXPECT_EQ(some.gradient_sums, many.gradient_sums);
     }
   }
@@ -119,8 +157,10 @@ enum class Mistake {
   swapped_sends,  // a send exchanged with the next one to the same rank
   swapped_receives,
   wrong_peer,
-  early_update,     // an update before its wait
-  early_reduction,  // a reduction before the last backward
+  early_update,          // an update before its wait
+  early_reduction,       // a reduction before the last backward
+  early_weight_part,     // the weight part of a backward before its input part
+  swapped_weight_parts,  // gradients added up in another order
 };
 
 // The stream with the mistake at `position`, or nothing where it makes no difference there.
@@ -157,9 +197,25 @@ std::optional<Stream> with_mistake(Stream stream, Mistake mistake, std::size_t p
     case Mistake::early_reduction: {
       if (step.op != Op::reduce_start) return std::nullopt;
       std::size_t backward = position;
-      while (backward > 0 && stream[backward].op != Op::backward) --backward;
-      if (stream[backward].op != Op::backward) return std::nullopt;
+      while (backward > 0 && !completes_backward(stream[backward].op)) --backward;
+      if (!completes_backward(stream[backward].op)) return std::nullopt;
       std::rotate(stream.begin() + static_cast<std::ptrdiff_t>(backward), at, at + 1);
+      return stream;
+    }
+    case Mistake::early_weight_part: {
+      if (step.op != Op::backward_weight) return std::nullopt;
+      const auto input_part =
+          std::find(stream.begin(), at, Instruction{.op = Op::backward_input, .index = step.index});
+      std::rotate(input_part, at, at + 1);
+      return stream;
+    }
+    case Mistake::swapped_weight_parts: {
+      if (step.op != Op::backward_weight) return std::nullopt;
+      const auto next = std::find_if(at + 1, stream.end(), [](const Instruction& other) {
+        return other.op == Op::backward_weight;
+      });
+      if (next == stream.end()) return std::nullopt;
+      std::swap(step.index, next->index);
       return stream;
     }
   }
@@ -196,7 +252,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, MistakeTest,
                          ::testing::Values(Mistake::dropped, Mistake::doubled,
                                            Mistake::swapped_sends, Mistake::swapped_receives,
                                            Mistake::wrong_peer, Mistake::early_update,
-                                           Mistake::early_reduction));
+                                           Mistake::early_reduction, Mistake::early_weight_part,
+                                           Mistake::swapped_weight_parts));
 
 TEST(CheckerTest, NamesTheRanksOfADeadlock) {
   const plan::Plan plan = two_stages(plan::Schedule::one_f_one_b, 2);
