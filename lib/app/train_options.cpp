@@ -16,6 +16,7 @@ namespace po = boost::program_options;
 using base::InputError;
 
 constexpr std::int64_t k_many = 1'000'000;
+constexpr int k_most_threads = 1024;
 
 /// Values as their words stand on the command line, before they are checked.
 struct Raw {
@@ -83,6 +84,9 @@ OptionGroup run_options(TrainOptions& o, Raw& raw) {
   OptionGroup group("Running and reporting");
   option(group, "dtype", &raw.dtype, "NAME", "float32 or float64 (reference maths: slow)");
   option(group, "backend", &o.backend, "NAME", "auto, onednn or reference");
+  option(group, "threads", &o.threads, "N",
+         "threads of each rank's maths (default: OMP_NUM_THREADS; else the rank's share of the "
+         "cores that it is bound to, at most SLURM_CPUS_PER_TASK; else 1)");
   option(group, "summary", &o.summary, "FILE", "write results to FILE (JSON)");
   option(group, "progress", &raw.progress, "STYLE", "auto, live (one line written over) or log");
   option(group, "log-every", &o.log_every, "N", "log: a line every N updates");
@@ -161,6 +165,12 @@ void check_ranges(const TrainOptions& o) {
   if (o.backend == "onednn" && o.dtype == tensor::DType::float64) {
     throw InputError("", "--backend", "onednn has no float64; use reference");
   }
+  if (o.threads) {
+    require(*o.threads >= 1 && *o.threads <= k_most_threads, "--threads", *o.threads, "1 to 1024");
+  }
+  if (!uses_onednn(o) && o.threads.value_or(1) > 1) {
+    throw InputError("", "--threads", "the reference maths runs on one thread");
+  }
 }
 
 void check_plan_alone(const TrainOptions& o, const po::variables_map& values) {
@@ -212,6 +222,11 @@ void translate(const Raw& raw, const po::variables_map& values, TrainOptions& o)
 }
 
 }  // namespace
+
+bool uses_onednn(const TrainOptions& options) {
+  return options.backend == "onednn" ||
+         (options.backend == "auto" && options.dtype == tensor::DType::float32);
+}
 
 std::string train_help() {
   TrainOptions options;

@@ -44,12 +44,16 @@ struct TrainOptions {
 
   tensor::DType dtype = tensor::DType::float32;
   std::string backend = "auto";
-  std::string summary;     ///< file; empty: none
-  std::string write_plan;  ///< file; empty: none
+  std::optional<int> threads;  ///< of a rank's maths; empty: see probe::choose_threads
+  std::string summary;         ///< file; empty: none
+  std::string write_plan;      ///< file; empty: none
   ProgressStyle progress = ProgressStyle::automatic;
   std::int64_t log_every = 100;  ///< updates
   double deadline_s = 300;
 };
+
+/// Whether the maths is oneDNN's; else it is the reference.
+bool uses_onednn(const TrainOptions& options);
 
 /// Text of `dynpipe train --help`.
 std::string train_help();

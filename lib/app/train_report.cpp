@@ -79,6 +79,7 @@ ordered_json rank_json(const RankResult& r) {
   return {{"rank", r.rank},
           {"host", r.host},
           {"stage", r.stage},
+          {"threads", r.threads},
           {"busy_frac", r.times.total > 0 ? r.times.busy() / r.times.total : 0.0},
           {"peak_rss_bytes", r.peak_rss_bytes},
           {"forward_s", r.times.forward},
@@ -224,6 +225,7 @@ RankResult unpack_rank_result(const std::string& text) {
   r.rank = json["rank"];
   r.stage = json["stage"];
   r.host = json["host"];
+  r.threads = json["threads"];
   r.peak_rss_bytes = json["peak_rss_bytes"];
   r.times.forward = json["forward_s"];
   r.times.backward = json["backward_s"];

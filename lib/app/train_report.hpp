@@ -23,6 +23,7 @@ struct RankResult {
   std::string host;
   pipeline::StageTimes times;
   std::int64_t peak_rss_bytes = 0;
+  int threads = 1;
 };
 
 struct UpdateTimes {

@@ -1,7 +1,6 @@
 #include "app/train_session.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
@@ -11,6 +10,7 @@
 #include <optional>
 
 #include "app/progress.hpp"
+#include "app/rank_places.hpp"
 #include "app/train_inputs.hpp"
 #include "app/train_options.hpp"
 #include "app/train_report.hpp"
@@ -19,28 +19,23 @@
 #include "device/cpu/cpu_device.hpp"
 #include "nn/parameters.hpp"
 #include "pipeline/worker.hpp"
+#include "probe/crowding.hpp"
+#include "probe/placement_warnings.hpp"
 
 namespace dynpipe::app {
 namespace {
 
-std::unique_ptr<ops::Ops> make_ops(const TrainOptions& options) {
-  const bool fast = options.backend == "onednn" ||
-                    (options.backend == "auto" && options.dtype == tensor::DType::float32);
-  return fast ? ops::make_onednn_ops() : ops::make_reference_ops(options.dtype);
+std::unique_ptr<ops::Ops> make_ops(const TrainOptions& options, int threads) {
+  return uses_onednn(options) ? ops::make_onednn_ops(threads)
+                              : ops::make_reference_ops(options.dtype);
 }
 
-/// Cores that the ranks of this host may share out among them. A rank that is bound to some knows
-/// nothing of the others' binding, so the host's cores count.
-int host_cores() {
-  return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-}
-
-comm::WaitPolicy wait_policy(const TrainOptions& options, const comm::World& world) {
+comm::WaitPolicy wait_policy(const TrainOptions& options, bool has_its_cores) {
   // The default slack of 50 us would stretch every nap by half.
   prctl(PR_SET_TIMERSLACK, 1000UL);
   comm::WaitPolicy policy;
   policy.deadline_s = options.deadline_s;
-  policy.spin_s = world.local_size() <= host_cores() ? 50e-6 : 0;
+  policy.spin_s = has_its_cores ? 50e-6 : 0;
   return policy;
 }
 
@@ -100,8 +95,10 @@ class TrainSession {
       : options_(options),
         world_(world),
         inputs_(read_train_inputs(options, world)),
-        ops_(make_ops(options)),
-        channel_(comm::make_mpi_channel(world, clock_, wait_policy(options, world))),
+        places_(share_places(world, uses_onednn(options) ? options.threads : 1)),
+        ops_(make_ops(options, own_place().threads)),
+        channel_(comm::make_mpi_channel(
+            world, clock_, wait_policy(options, probe::has_its_cores(places_, world.rank())))),
         order_(inputs_.extent.train, options.batch, inputs_.plan.microbatches, options.seed),
         test_order_(inputs_.extent.test, largest_microbatch()),
         total_updates_(std::min(options.epochs * order_.groups_per_epoch(),
@@ -138,6 +135,10 @@ class TrainSession {
  private:
   bool leader() const { return world_.rank() == 0; }
 
+  const probe::RankPlace& own_place() const {
+    return places_[static_cast<std::size_t>(world_.rank())];
+  }
+
   std::int64_t largest_microbatch() const {
     return (options_.batch + inputs_.plan.microbatches - 1) / inputs_.plan.microbatches;
   }
@@ -155,9 +156,14 @@ class TrainSession {
       }
       // What cannot be written at the end is known at the start.
       if (!options_.summary.empty()) write_file(options_.summary, "{\"status\": \"running\"}\n");
-      fmt::print("{}\n", describe_start(options_, inputs_, ops_->name()));
+      fmt::print("{}\n{}\n", describe_start(options_, inputs_, ops_->name()),
+                 describe_places(places_));
       std::fflush(stdout);
-      for (const std::string& warning : plan_warnings(options_, inputs_)) {
+      std::vector<std::string> warnings = plan_warnings(options_, inputs_);
+      for (std::string& text : probe::placement_warnings(places_)) {
+        warnings.push_back(std::move(text));
+      }
+      for (const std::string& warning : warnings) {
         fmt::print(stderr, "dynpipe: warning: {}\n", warning);
       }
     });
@@ -197,8 +203,9 @@ class TrainSession {
   }
 
   void report(const pipeline::Worker& worker) {
-    const RankResult own{world_.rank(), inputs_.plan.stage_of(world_.rank()), world_.host(),
-                         worker.times(), peak_rss_bytes()};
+    const RankResult own{world_.rank(),    inputs_.plan.stage_of(world_.rank()),
+                         world_.host(),    worker.times(),
+                         peak_rss_bytes(), own_place().threads};
     for (const std::string& text : world_.gather(pack(own))) {
       result_.ranks.push_back(unpack_rank_result(text));
     }
@@ -225,6 +232,7 @@ class TrainSession {
   comm::World& world_;
   base::SteadyClock clock_;
   TrainInputs inputs_;
+  std::vector<probe::RankPlace> places_;
   device::CpuDevice device_;
   std::unique_ptr<ops::Ops> ops_;
   std::unique_ptr<comm::Channel> channel_;

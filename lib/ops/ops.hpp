@@ -150,7 +150,8 @@ class Ops {
 
 /// Plain loops that read like the formulas, in float32 and float64.
 std::unique_ptr<Ops> make_reference_ops(DType dtype);
-/// Convolutions, poolings and norms by oneDNN, products by OpenBLAS, in float32, on one thread.
-std::unique_ptr<Ops> make_onednn_ops();
+/// Convolutions, poolings and norms by oneDNN, products by OpenBLAS, in float32, on `threads`
+/// threads of this process: as many give the same bits again.
+std::unique_ptr<Ops> make_onednn_ops(int threads = 1);
 
 }  // namespace dynpipe::ops

@@ -48,8 +48,9 @@ inline std::vector<Backend> backends() {
   return {
       {"reference_float32", [] { return ops::make_reference_ops(DType::float32); }, make_cpu},
       {"reference_float64", [] { return ops::make_reference_ops(DType::float64); }, make_cpu},
-      {"onednn", ops::make_onednn_ops, make_cpu},
-      {"onednn_on_fake_device", ops::make_onednn_ops, make_fake},
+      {"onednn", [] { return ops::make_onednn_ops(); }, make_cpu},
+      {"onednn_on_2_threads", [] { return ops::make_onednn_ops(2); }, make_cpu},
+      {"onednn_on_fake_device", [] { return ops::make_onednn_ops(); }, make_fake},
   };
 }
 

@@ -16,7 +16,8 @@
 namespace dynpipe::ops::onednn {
 namespace {
 
-/// Launches `work` with the libraries held to one thread, and their refusals turned into ours.
+/// Launches `work` on one thread, the stream's own, with the libraries' refusals turned into ours.
+/// Whoever wants more threads of OpenMP (`run`) asks for them inside.
 template <typename Work>
 void launch_on_one_thread(Stream& stream, Work work) {
   device::launch(stream, [work = std::move(work)] {
@@ -59,8 +60,9 @@ enum class OnednnOps::Kind : std::int64_t {
   batchnorm_backward_add,
 };
 
-OnednnOps::OnednnOps() : cpu_(dnnl::engine::kind::cpu, 0), queue_(cpu_), layouts_(cpu_) {
-  openblas_set_num_threads(1);
+OnednnOps::OnednnOps(int threads)
+    : threads_(threads), cpu_(dnnl::engine::kind::cpu, 0), queue_(cpu_), layouts_(cpu_) {
+  openblas_set_num_threads(threads);
 }
 
 OnednnOps::Key OnednnOps::key(Kind kind, std::int64_t variant, const Window& window,
@@ -94,6 +96,7 @@ template <typename Prepare>
 void OnednnOps::run(const Key& key, Prepare prepare,
                     std::initializer_list<PreparedCall::Binding> bindings) {
   auto call = calls_.find(key);
+  omp_set_num_threads(threads_);  // before `prepare`: primitives are cut for a number of threads
   if (call == calls_.end()) call = calls_.emplace(key, prepare()).first;
   call->second.run(queue_, scratch_, bindings);
 }
@@ -282,8 +285,8 @@ void OnednnOps::dropout(Stream& stream, double p, const base::Philox& key,
 
 namespace dynpipe::ops {
 
-std::unique_ptr<Ops> make_onednn_ops() {
-  return std::make_unique<onednn::OnednnOps>();
+std::unique_ptr<Ops> make_onednn_ops(int threads) {
+  return std::make_unique<onednn::OnednnOps>(threads);
 }
 
 }  // namespace dynpipe::ops

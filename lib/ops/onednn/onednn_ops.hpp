@@ -11,10 +11,11 @@ namespace dynpipe::ops::onednn {
 
 /// Convolutions and norms by oneDNN, products by OpenBLAS, poolings by our own loops over blocks;
 /// what does not care about the layout comes from the reference, whose loops the compiler makes
-/// vectors of. Everything runs on the one thread that the stream works on.
+/// vectors of. The two libraries use `threads` threads, the stream's own among them; our own loops
+/// run on that one.
 class OnednnOps final : public ReferenceOps<float> {
  public:
-  OnednnOps();
+  explicit OnednnOps(int threads);
 
   std::string name() const override { return "onednn"; }
   /// Blocked where the channels fill whole blocks.
@@ -67,6 +68,7 @@ class OnednnOps final : public ReferenceOps<float> {
   template <typename Prepare>
   void run(const Key& key, Prepare prepare, std::initializer_list<PreparedCall::Binding> bindings);
 
+  int threads_;
   dnnl::engine cpu_;
   dnnl::stream queue_;
   Layouts layouts_;

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "probe/placement.hpp"
+
+namespace dynpipe::probe {
+
+/// Ranks of one host that together have more threads than cores to run them on.
+struct Crowd {
+  std::string host;
+  std::vector<int> ranks;
+  int threads = 0;
+  std::vector<Cpu> cpus;   ///< all that they may run on
+  bool whole_host = true;  ///< these are all the host has
+};
+/// Each host where there are more threads than cores is a crowd of all its ranks; elsewhere, ranks
+/// that may run on the same few cores alone are one.
+std::vector<Crowd> crowds(const std::vector<RankPlace>& places);
+
+/// Whether the rank is in no crowd: it has a core for each of its threads.
+bool has_its_cores(const std::vector<RankPlace>& places, int rank);
+
+}  // namespace dynpipe::probe
