@@ -5,12 +5,11 @@
 #include "app/option_parser.hpp"
 #include "base/errors.hpp"
 #include "commands.hpp"
+#include "version.hpp"
 
 namespace {
 
 using namespace dynpipe;
-
-constexpr std::string_view k_version = "dynpipe 0.1.0";
 
 void print_help() {
   fmt::print("usage: [mpirun -n RANKS] dynpipe COMMAND [options]\n\ncommands:\n");
@@ -39,7 +38,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (wanted == "--version") {
-    fmt::print("{}\n", k_version);
+    fmt::print("dynpipe {}\n", cli::k_version);
     return 0;
   }
   cli::complain(wanted.empty() ? "a command is missing; see dynpipe --help" : unknown(wanted));
