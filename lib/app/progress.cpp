@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 
 namespace dynpipe::app {
 namespace {
@@ -29,18 +28,23 @@ std::string duration(double seconds) {
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
-/// The terminal at which standard output ends, or "". Under mpirun a rank's own output is a
-/// pseudo-terminal or a pipe, so it is mpirun's that counts.
+/// What a process's standard output is, as /proc names it; "" if that cannot be read.
+std::string output_of(const std::string& process) {
+  std::array<char, 256> target{};
+  const std::string link = fmt::format("/proc/{}/fd/1", process);
+  return readlink(link.c_str(), target.data(), target.size() - 1) < 0 ? "" : target.data();
+}
+
+/// The terminal at which standard output ends, or "". A pseudo-terminal that is not the one that
+/// controls this session was made by the process that started this one, such as mpirun, which
+/// passes on what is written there: then it is that process's output that counts.
 std::string output_terminal() {
   if (isatty(STDOUT_FILENO) == 0) return "";
-  const bool started_by_mpirun =
-      std::getenv("OMPI_COMM_WORLD_RANK") != nullptr || std::getenv("PMIX_RANK") != nullptr;
-  const std::string link =
-      started_by_mpirun ? fmt::format("/proc/{}/fd/1", getppid()) : "/proc/self/fd/1";
-  std::array<char, 256> target{};
-  if (readlink(link.c_str(), target.data(), target.size() - 1) < 0) return "";
-  const std::string path(target.data());
-  return path.starts_with("/dev/pts/") || path.starts_with("/dev/tty") ? path : "";
+  const std::string own = output_of("self");
+  const bool passed_on = tcgetpgrp(STDOUT_FILENO) < 0;
+  const std::string path = passed_on ? output_of(fmt::format("{}", getppid())) : own;
+  const bool known = !passed_on || path != own;
+  return known && (path.starts_with("/dev/pts/") || path.starts_with("/dev/tty")) ? path : "";
 }
 
 std::size_t columns_of(const std::string& terminal) {
