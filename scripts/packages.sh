@@ -7,11 +7,11 @@ usage() {
 usage: scripts/packages.sh list [SECTION...]
        scripts/packages.sh install [SECTION...]
 
-Sections: run (build and run), test, style (the style checks), data (Fashion-MNIST); "run" if none
-is given. `list` prints their Debian packages. `install` installs those that are missing: on a
-Debian-like system as root or with a sudo that asks for no password. Elsewhere it changes nothing,
-looks whether all is there in another form (modules, Spack), and if not says what to install and
-exits with 2.
+Sections: run (build and run), test, cluster (for the tests of Slurm, MPICH, modules and hosts),
+style (the style checks), data (Fashion-MNIST); "run" if none is given. `list` prints their Debian
+packages. `install` installs those that are missing: on a Debian-like system as root or with a sudo
+that asks for no password. Elsewhere it changes nothing, looks whether all is there in another form
+(modules, Spack), and if not says what to install and exits with 2.
 END
 }
 
@@ -24,6 +24,8 @@ declare -A packages=(
          nlohmann-json3-dev libfmt-dev zlib1g-dev libdnnl-dev ocl-icd-opencl-dev libopenblas-dev"
   # GoogleTest 1.11                      Python 3.9
   [test]="libgtest-dev python3"
+  # Slurm 22.05
+  [cluster]="slurm-wlm munge iproute2 libmpich-dev environment-modules python3-yaml"
   [style]="clang-format clang-tidy"
   [data]="dataset-fashion-mnist"
 )
@@ -33,6 +35,7 @@ declare -A elsewhere=(
      where there are modules, for instance:
      module load gcc cmake ninja openmpi boost nlohmann-json fmt zlib onednn openblas"
   [test]="GoogleTest >= 1.11, python3 >= 3.9"
+  [cluster]="Slurm's daemons, Munge, iproute2, MPICH beside Open MPI, Environment Modules, PyYAML"
   [style]="clang-format 14, clang-tidy 14"
   [data]="the four Fashion-MNIST files, see data/README.md"
 )
@@ -85,7 +88,7 @@ is_there() {
     run) configures -DDYNPIPE_TESTS=OFF && have mpirun ;;
     test) configures -DDYNPIPE_TESTS=ON && have python3 ;;
     style) have clang-format && have clang-tidy ;;
-    data) false ;;
+    cluster | data) false ;;
   esac
 }
 
