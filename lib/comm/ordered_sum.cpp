@@ -45,13 +45,24 @@ OrderedSum::~OrderedSum() {
   channel_.remove_helper(this);
 }
 
-OrderedSum::Slice OrderedSum::slice_of(std::size_t replica) const {
-  const auto replicas = static_cast<std::int64_t>(ranks_.size());
+OrderedSum::Slice OrderedSum::slice_of(std::size_t replica, std::size_t replicas,
+                                       std::int64_t elements, tensor::DType dtype) {
+  const auto count = static_cast<std::int64_t>(replicas);
   const auto r = static_cast<std::int64_t>(replica);
-  const std::int64_t begin = elements_ * r / replicas;
-  const std::int64_t end = elements_ * (r + 1) / replicas;
-  const std::size_t size = tensor::size_of(dtype_);
+  const std::int64_t begin = elements * r / count;
+  const std::int64_t end = elements * (r + 1) / count;
+  const std::size_t size = tensor::size_of(dtype);
   return {static_cast<std::size_t>(begin) * size, static_cast<std::size_t>(end - begin) * size};
+}
+
+OrderedSum::Slice OrderedSum::slice_of(std::size_t replica) const {
+  return slice_of(replica, ranks_.size(), elements_, dtype_);
+}
+
+std::size_t OrderedSum::bytes_a_sum(int self, int replicas, std::int64_t elements,
+                                    tensor::DType dtype) {
+  const auto count = static_cast<std::size_t>(replicas);
+  return slice_of(static_cast<std::size_t>(self), count, elements, dtype).bytes * (count - 1);
 }
 
 void OrderedSum::start(std::int64_t group, std::byte* buffer, const device::Event& ready) {

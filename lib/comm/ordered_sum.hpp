@@ -23,6 +23,10 @@ class OrderedSum {
   OrderedSum(Channel& channel, device::Device& device, std::vector<int> ranks, tensor::DType dtype,
              std::int64_t elements, int in_flight);
 
+  /// Memory of one of the `in_flight` on replica `self` of so many.
+  static std::size_t bytes_a_sum(int self, int replicas, std::int64_t elements,
+                                 tensor::DType dtype);
+
   ~OrderedSum();
   OrderedSum(const OrderedSum&) = delete;
   OrderedSum& operator=(const OrderedSum&) = delete;
@@ -48,6 +52,8 @@ class OrderedSum {
     device::Event ready;
   };
 
+  static Slice slice_of(std::size_t replica, std::size_t replicas, std::int64_t elements,
+                        tensor::DType dtype);
   Slice slice_of(std::size_t replica) const;
   void help();
   void advance(Sum& sum);

@@ -4,10 +4,10 @@
 
 namespace dynpipe::pipeline {
 
-BufferPool::BufferPool(std::string what, device::Device& device, std::size_t bytes, int count)
-    : what_(std::move(what)), bytes_(bytes) {
-  for (int i = 0; i < count; ++i) {
-    buffers_.push_back(device.allocate(bytes));
+BufferPool::BufferPool(std::string what, device::Device& device, const Buffers& buffers)
+    : what_(std::move(what)), bytes_(buffers.bytes) {
+  for (int i = 0; i < buffers.count; ++i) {
+    buffers_.push_back(device.allocate(buffers.bytes));
     returned_.push_back({static_cast<std::size_t>(i), {}, std::nullopt});
   }
 }

@@ -11,6 +11,14 @@
 
 namespace dynpipe::pipeline {
 
+/// Equal buffers: how many, how large.
+struct Buffers {
+  std::size_t bytes = 0;  ///< of one
+  int count = 0;
+
+  std::size_t total() const { return bytes * static_cast<std::size_t>(count); }
+};
+
 /// A fixed number of equal buffers that take turns. A buffer comes back with what still uses it: an
 /// event of the stream that worked on it, and perhaps a message that leaves from it.
 class BufferPool {
@@ -24,7 +32,7 @@ class BufferPool {
   };
 
   /// `what` names the buffers in messages.
-  BufferPool(std::string what, device::Device& device, std::size_t bytes, int count);
+  BufferPool(std::string what, device::Device& device, const Buffers& buffers);
 
   /// The buffer that has been back for longest. Blocks until the message that last left from it is
   /// gone. Throws std::logic_error if all are out: the schedule's footprint was wrong.

@@ -13,9 +13,13 @@ MetricsLink::MetricsLink(const plan::Plan& plan, comm::Channel& channel, device:
     : plan_(plan), channel_(channel), sink_(std::move(sink)), window_(k_window) {
   for (auto& group : window_) {
     group.resize(plan.stages.back().ranks.size());
-    for (Arrival& arrival : group) arrival.buffer = device.allocate(2 * sizeof(double));
+    for (Arrival& arrival : group) arrival.buffer = device.allocate(k_message_bytes);
   }
   channel_.add_helper(this, [this] { poll(); });
+}
+
+std::size_t MetricsLink::bytes(const plan::Plan& plan) {
+  return k_window * plan.stages.back().ranks.size() * k_message_bytes;
 }
 
 MetricsLink::~MetricsLink() {

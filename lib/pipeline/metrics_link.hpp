@@ -25,6 +25,9 @@ class MetricsLink {
   using Sink = std::function<void(const GroupMetrics&)>;
 
   MetricsLink(const plan::Plan& plan, comm::Channel& channel, device::Device& device, Sink sink);
+  /// Its memory.
+  static std::size_t bytes(const plan::Plan& plan);
+
   ~MetricsLink();
   MetricsLink(const MetricsLink&) = delete;
   MetricsLink& operator=(const MetricsLink&) = delete;
@@ -39,9 +42,10 @@ class MetricsLink {
   /// Groups received ahead: more than any pipeline has between its first and its last stage would
   /// only cost memory, fewer only delays the news.
   static constexpr std::size_t k_window = 8;
+  static constexpr std::size_t k_message_bytes = 2 * sizeof(double);
 
   struct Arrival {
-    device::Buffer buffer;  ///< float64 [2]: loss sum, correct
+    device::Buffer buffer;  ///< k_message_bytes: float64 [2], loss sum and correct
     comm::Ticket ticket = 0;
   };
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "pipeline/stage_memory.hpp"
 
 namespace dynpipe::pipeline {
 namespace {
@@ -14,31 +14,6 @@ using tensor::Tensor;
 constexpr std::int64_t k_evaluation =
     -1;  // key of the totals of an evaluation, which has no groups
 
-/// How the input of layer `first` lies in memory: decided by the layers before it, so by the model.
-tensor::Layout layout_before(const model::Model& model, int first, std::int64_t max_samples,
-                             const ops::Ops& ops) {
-  tensor::Layout layout = tensor::Layout::plain;
-  for (int i = 0; i < first; ++i) {
-    const nn::LayerContext context{model.layers[static_cast<std::size_t>(i)], layout, max_samples,
-                                   ops, nn::layer_types()};
-    layout = nn::make_layer(context)->output_layout();
-  }
-  return layout;
-}
-
-/// What a rank's streams hold at most.
-schedule::Footprint largest_footprint(const plan::Plan& plan, int rank) {
-  const schedule::Segment steady = schedule::steady_segment(plan);
-  const auto training =
-      schedule::footprint(plan, rank, schedule::training_stream(plan, rank, steady));
-  const auto evaluation = schedule::footprint(
-      plan, rank, schedule::evaluation_stream(plan, rank, steady.end_group * plan.microbatches));
-  return {std::max(training.activations, evaluation.activations),
-          std::max(training.inputs, evaluation.inputs),
-          std::max(training.incoming_gradients, evaluation.incoming_gradients), training.deferred,
-          std::max(training.gradient_sums, evaluation.gradient_sums)};
-}
-
 comm::Payload payload_of(schedule::Payload payload) {
   return payload == schedule::Payload::activation ? comm::Payload::activation
                                                   : comm::Payload::gradient;
@@ -48,33 +23,18 @@ comm::Payload payload_of(schedule::Payload payload) {
 
 /// The stage's memory, in buffers that take turns.
 struct Worker::Pools {
-  Pools(const Worker& worker, const schedule::Footprint& need) {
-    const WorkerSetup& setup = worker.setup_;
-    const auto bytes_of = [&](const base::Shape& sample) {
-      return static_cast<std::size_t>(sample.elements() * setup.max_samples) *
-             tensor::size_of(worker.ops_.dtype());
-    };
-    const std::size_t input_bytes = bytes_of(worker.chain_.input());
-    const std::size_t output_bytes = bytes_of(worker.chain_.output());
-    labels_at = worker.chain_.arena_bytes();
-    loss_gradient_at = labels_at + device::aligned(static_cast<std::size_t>(setup.max_samples) * 4);
-    const std::size_t arena_bytes =
-        worker.last_stage() ? loss_gradient_at + output_bytes : labels_at;
-    const auto sum_elements = static_cast<std::size_t>(worker.sum_elements());
-    const int groups = 2 + worker.own_.warmup / worker.plan_.microbatches;
-    device::Device& device = setup.device;
-    inputs.emplace("inputs", device, input_bytes, need.inputs);
-    arenas.emplace("activation arenas", device, arena_bytes, need.activations);
-    gradients.emplace("incoming gradients", device, output_bytes, need.incoming_gradients);
-    deferred.emplace("deferred gradients", device, worker.chain_.deferred_bytes(), need.deferred);
-    outgoing.emplace("outgoing gradients", device, input_bytes, worker.first_stage() ? 0 : 2);
-    sums.emplace("gradient sums", device, sum_elements * tensor::size_of(worker.ops_.dtype()),
-                 need.gradient_sums);
-    totals.emplace("loss totals", device, 2 * sizeof(double), groups + 4);
-  }
+  Pools(const StageMemory& memory, const ArenaLayout& layout, device::Device& device)
+      : inputs("inputs", device, memory.inputs),
+        arenas("activation arenas", device, memory.activations),
+        gradients("incoming gradients", device, memory.incoming_gradients),
+        deferred("deferred gradients", device, memory.deferred_gradients),
+        outgoing("outgoing gradients", device, memory.outgoing_gradients),
+        sums("gradient sums", device, memory.gradient_sums),
+        totals("loss totals", device, memory.loss_totals),
+        arena(layout) {}
 
-  std::optional<BufferPool> inputs, arenas, gradients, deferred, outgoing, sums, totals;
-  std::size_t labels_at = 0, loss_gradient_at = 0;  ///< in the last stage's arena
+  BufferPool inputs, arenas, gradients, deferred, outgoing, sums, totals;
+  ArenaLayout arena;
 };
 
 Worker::Worker(const WorkerSetup& setup)
@@ -86,18 +46,19 @@ Worker::Worker(const WorkerSetup& setup)
       ops_(setup.ops),
       channel_(setup.channel),
       stream_(setup.device.make_stream(fmt::format("compute {}", rank_))),
-      chain_(plan::layers_of(setup.model, own_),
-             layout_before(setup.model, own_.first, setup.max_samples, setup.ops),
-             setup.max_samples, setup.ops, nn::layer_types()),
+      chain_(stage_chain(setup.model, plan_, stage_, setup.max_samples, setup.ops)),
       weights_(plan::layers_of(setup.model, own_), plan_.delay(stage_), setup.optimizer,
                setup.ops.dtype(), setup.device),
       scratch_(setup.device.allocate(chain_.scratch_bytes())),
       poll_([this] { channel_.poll(); }) {
-  const schedule::Footprint need = largest_footprint(plan_, rank_);
-  pools_ = std::make_unique<Pools>(*this, need);
+  const StageMemory memory =
+      stage_memory(setup.model, plan_, rank_, setup.max_samples, setup.optimizer, ops_);
+  pools_ = std::make_unique<Pools>(
+      memory, arena_layout(chain_, last_stage(), setup.max_samples, ops_.dtype()), setup.device);
   if (own_.replicas() > 1) {
-    reduction_ = std::make_unique<comm::OrderedSum>(
-        channel_, setup.device, own_.ranks, ops_.dtype(), sum_elements(), need.gradient_sums);
+    reduction_ =
+        std::make_unique<comm::OrderedSum>(channel_, setup.device, own_.ranks, ops_.dtype(),
+                                           sum_elements(), memory.replica_sums.count);
   }
   if (rank_ == 0) {
     auto sink = setup.on_group ? setup.on_group : [](const GroupMetrics&) {};
@@ -142,7 +103,7 @@ EvaluationTotals Worker::evaluate(std::int64_t count, const Feed& feed) {
   for (std::int64_t k = 0; k < count; ++k) {
     if (plan_.owner(stage_, k) == rank_) result.samples += static_cast<double>(feed.size(k));
   }
-  pools_->totals->release(found->second, *stream_);
+  pools_->totals.release(found->second, *stream_);
   totals_.erase(found);
   return result;
 }
@@ -177,7 +138,7 @@ void Worker::execute(const schedule::Instruction& instruction) {
 void Worker::receive(const schedule::Instruction& instruction) {
   const bool activation = instruction.payload == schedule::Payload::activation;
   Flight& flight = flights_[instruction.index];
-  BufferPool& pool = activation ? *pools_->inputs : *pools_->gradients;
+  BufferPool& pool = activation ? pools_->inputs : pools_->gradients;
   BufferPool::Lease& lease = activation ? flight.input : flight.gradient;
   lease = pool.acquire(channel_, *stream_);
   const Tensor into = activation ? image(lease.data, chain_.input(), chain_.input_layout(),
@@ -198,12 +159,12 @@ void Worker::send(const schedule::Instruction& instruction) {
     const Tensor output = chain_.output_in(flight.arena.data, n);
     flight.departure = channel_.send(name, {output.data, output.bytes()}, stream_->record());
     if (training_) return;  // the arena is needed until the backward
-    pools_->arenas->release(flight.arena, *stream_, flight.departure);
+    pools_->arenas.release(flight.arena, *stream_, flight.departure);
     flights_.erase(instruction.index);
   } else {
     const Tensor dx = input_gradient_of(flight, n);
     const comm::Ticket leaving = channel_.send(name, {dx.data, dx.bytes()}, stream_->record());
-    pools_->outgoing->release(flight.outgoing, *stream_, leaving);
+    pools_->outgoing.release(flight.outgoing, *stream_, leaving);
     flight.gradient_sent = true;
     forget_if_done(instruction.index, flight);
   }
@@ -213,11 +174,11 @@ void Worker::forward(std::int64_t microbatch) {
   Flight& flight = flights_[microbatch];
   const std::int64_t n = feed_->size(microbatch);
   if (!first_stage()) await(flight.activation_arrival, times_.wait_activation);
-  flight.arena = acquire_after_send(*pools_->arenas);
+  flight.arena = acquire_after_send(pools_->arenas);
 
   const double began_s = setup_.clock.now_s();
   if (first_stage()) {
-    flight.input = pools_->inputs->acquire(channel_, *stream_);
+    flight.input = pools_->inputs.acquire(channel_, *stream_);
     const Tensor x = input_of(flight, n);
     device::launch(*stream_, [feed = feed_, microbatch, x] { feed->write_input(microbatch, x); });
   }
@@ -230,9 +191,9 @@ void Worker::forward(std::int64_t microbatch) {
     charge(times_.forward, began_s);
     return;
   }
-  pools_->inputs->release(flight.input, *stream_);
+  pools_->inputs.release(flight.input, *stream_);
   if (last_stage()) {
-    pools_->arenas->release(flight.arena, *stream_);
+    pools_->arenas.release(flight.arena, *stream_);
     flights_.erase(microbatch);
   }
 }
@@ -240,17 +201,17 @@ void Worker::forward(std::int64_t microbatch) {
 void Worker::add_loss(std::int64_t microbatch, Flight& flight, const Tensor& logits) {
   const std::int64_t group = training_ ? microbatch / plan_.microbatches : k_evaluation;
   const bool fresh = !totals_.contains(group);
-  if (fresh) totals_[group] = pools_->totals->acquire(channel_, *stream_);
+  if (fresh) totals_[group] = pools_->totals.acquire(channel_, *stream_);
   const Tensor totals{totals_[group].data, tensor::DType::float64, tensor::Layout::plain, {2}};
   const std::int64_t n = feed_->size(microbatch);
   const Tensor labels{
-      flight.arena.data + pools_->labels_at, tensor::DType::int32, tensor::Layout::plain, {n}};
+      flight.arena.data + pools_->arena.labels, tensor::DType::int32, tensor::Layout::plain, {n}};
   device::launch(*stream_,
                  [feed = feed_, microbatch, labels] { feed->write_labels(microbatch, labels); });
   Tensor dlogits;
   double scale = 0;
   if (training_) {
-    dlogits = image(flight.arena.data + pools_->loss_gradient_at, chain_.output(),
+    dlogits = image(flight.arena.data + pools_->arena.loss_gradient, chain_.output(),
                     tensor::Layout::plain, n);
     scale = 1.0 / static_cast<double>(feed_->group_size(group));
   }
@@ -278,7 +239,7 @@ void Worker::backward_input(std::int64_t microbatch) {
   const std::int64_t n = feed_->size(microbatch);
   const std::int64_t group = microbatch / plan_.microbatches;
   GroupSum& sum = open_sum(group);
-  flight.deferred = pools_->deferred->acquire(channel_, *stream_);
+  flight.deferred = pools_->deferred.acquire(channel_, *stream_);
   chain_.backward_input(pass_over(microbatch), weights_.weights(weights_.version_of(group)),
                         input_of(flight, n), output_gradient_of(flight, n), flight.arena.data,
                         gradients_in(sum, microbatch, sum.input_parts),
@@ -296,7 +257,7 @@ void Worker::backward_weight(std::int64_t microbatch) {
                           flight.arena.data, gradients_in(sum, microbatch, sum.weight_parts),
                           flight.deferred.data);
   sum.weight_parts = true;
-  pools_->deferred->release(flight.deferred, *stream_);
+  pools_->deferred.release(flight.deferred, *stream_);
   end_backward(microbatch, flight);
   charge(times_.backward, began_s);
 }
@@ -304,14 +265,14 @@ void Worker::backward_weight(std::int64_t microbatch) {
 Worker::Flight& Worker::begin_backward(std::int64_t microbatch) {
   Flight& flight = flights_.at(microbatch);
   if (!last_stage()) await(flight.gradient_arrival, times_.wait_gradient);
-  if (!first_stage()) flight.outgoing = acquire_after_send(*pools_->outgoing);
+  if (!first_stage()) flight.outgoing = acquire_after_send(pools_->outgoing);
   return flight;
 }
 
 void Worker::end_backward(std::int64_t microbatch, Flight& flight) {
-  pools_->inputs->release(flight.input, *stream_);
-  pools_->arenas->release(flight.arena, *stream_, flight.departure);
-  if (!last_stage()) pools_->gradients->release(flight.gradient, *stream_);
+  pools_->inputs.release(flight.input, *stream_);
+  pools_->arenas.release(flight.arena, *stream_, flight.departure);
+  if (!last_stage()) pools_->gradients.release(flight.gradient, *stream_);
   flight.backward_done = true;
   forget_if_done(microbatch, flight);
 }
@@ -326,7 +287,7 @@ Tensor Worker::input_of(const Flight& flight, std::int64_t n) const {
 }
 
 Tensor Worker::output_gradient_of(const Flight& flight, std::int64_t n) const {
-  return last_stage() ? image(flight.arena.data + pools_->loss_gradient_at, chain_.output(),
+  return last_stage() ? image(flight.arena.data + pools_->arena.loss_gradient, chain_.output(),
                               tensor::Layout::plain, n)
                       : image(flight.gradient.data, chain_.output(), chain_.output_layout(), n);
 }
@@ -345,7 +306,7 @@ Worker::GroupSum& Worker::open_sum(std::int64_t group) {
   const auto [entry, fresh] = sums_.try_emplace(group);
   GroupSum& sum = entry->second;
   if (!fresh) return sum;
-  sum.lease = pools_->sums->acquire(channel_, *stream_);
+  sum.lease = pools_->sums.acquire(channel_, *stream_);
   const tensor::DType dtype = ops_.dtype();
   const auto at = [&](std::int64_t element) {
     return sum.lease.data + static_cast<std::size_t>(element) * tensor::size_of(dtype);
@@ -376,7 +337,7 @@ void Worker::reduce_start(std::int64_t group) {
   if (!last_stage()) return;
 
   if (!totals_.contains(group)) {
-    totals_[group] = pools_->totals->acquire(channel_, *stream_);
+    totals_[group] = pools_->totals.acquire(channel_, *stream_);
     const Tensor totals{totals_[group].data, tensor::DType::float64, tensor::Layout::plain, {2}};
     const Tensor no_labels{nullptr, tensor::DType::int32, tensor::Layout::plain, {0}};
     ops_.softmax_cross_entropy(*stream_, image(nullptr, chain_.output(), tensor::Layout::plain, 0),
@@ -386,7 +347,7 @@ void Worker::reduce_start(std::int64_t group) {
   const BufferPool::Lease& totals = node.mapped();
   const comm::Ticket leaving = channel_.send({comm::Payload::metrics, group, rank_, 0},
                                              {totals.data, 2 * sizeof(double)}, stream_->record());
-  pools_->totals->release(totals, *stream_, leaving);
+  pools_->totals.release(totals, *stream_, leaving);
 }
 
 void Worker::update_wait(std::int64_t group) {
@@ -406,7 +367,7 @@ void Worker::update(std::int64_t group) {
       weights_.fold(ops_, *stream_, sum.statistics[static_cast<std::size_t>(j)]);
     }
   }
-  pools_->sums->release(sum.lease, *stream_);
+  pools_->sums.release(sum.lease, *stream_);
   charge(times_.update, began_s);
 }
 
@@ -414,7 +375,7 @@ void Worker::drain() {
   const device::Event last = stream_->record();
   channel_.wait_until([&] { return last.reached(); },
                       [&] { return std::string("its own device to finish"); });
-  for (BufferPool* pool : {&*pools_->arenas, &*pools_->outgoing, &*pools_->totals}) {
+  for (BufferPool* pool : {&pools_->arenas, &pools_->outgoing, &pools_->totals}) {
     pool->settle(channel_);
   }
 }
