@@ -70,6 +70,7 @@ plan::Plan make_plan(const TrainOptions& options, const std::string& plan_text,
   plan::Plan plan =
       plan::equal_flops_plan(model, {options.schedule, options.policy, options.microbatches,
                                      replicas_for(options, model, ranks)});
+  plan::set_recompute(plan, options.recompute, "--recompute");
   plan::validate(plan, model, ranks, "");
   return plan;
 }

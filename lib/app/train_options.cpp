@@ -56,6 +56,8 @@ OptionGroup plan_options(TrainOptions& o, Raw& raw) {
          "versions of async: 2bw (same delay on all stages) or stash (each its own)");
   option(group, "microbatches", &o.microbatches, "M",
          "parts of a batch that follow one another through the pipeline");
+  option(group, "recompute", &o.recompute, "STAGES",
+         "all, none or numbers such as 0,2: keep inputs only, run forwards again (less memory)");
   option(group, "write-plan", &o.write_plan, "FILE",
          "write the plan that is used, to edit and give to --plan");
   return group;
@@ -175,7 +177,8 @@ void check_ranges(const TrainOptions& o) {
 
 void check_plan_alone(const TrainOptions& o, const po::variables_map& values) {
   if (o.plan.empty()) return;
-  for (const char* option : {"stages", "replicas", "schedule", "weights", "microbatches"}) {
+  for (const char* option :
+       {"stages", "replicas", "schedule", "weights", "microbatches", "recompute"}) {
     if (values.count(option) != 0 && !values[option].defaulted()) {
       throw InputError("", fmt::format("--{}", option),
                        fmt::format("contradicts --plan: change it in {}", o.plan));

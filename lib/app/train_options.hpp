@@ -33,6 +33,7 @@ struct TrainOptions {
   std::vector<int> replicas;  ///< per stage; empty: not said
   plan::Schedule schedule = plan::Schedule::asynchronous;
   plan::WeightPolicy policy = plan::WeightPolicy::double_buffer;
+  std::string recompute = "none";  ///< stages, as plan::set_recompute reads them
   int microbatches = 4;
 
   nn::OptimizerSettings optimizer;

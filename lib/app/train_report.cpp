@@ -122,7 +122,7 @@ std::string describe_start(const TrainOptions& options, const TrainInputs& input
                         stage.warmup, plan.delay(s), si(static_cast<double>(cost.parameters)),
                         100.0 * static_cast<double>(cost.flops) /
                             static_cast<double>(std::max<std::int64_t>(all.flops, 1)),
-                        layer_range(model, stage));
+                        layer_range(model, stage) + (stage.recompute ? " (recomputed)" : ""));
   }
   return text;
 }

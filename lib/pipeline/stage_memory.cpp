@@ -9,6 +9,10 @@
 namespace dynpipe::pipeline {
 namespace {
 
+constexpr std::size_t k_totals_bytes = 2 * sizeof(double);  // sum of losses, number correct
+/// So that one may be filled while another leaves.
+constexpr int k_leaving_in_turns = 2;
+
 /// Of a batch, without the padding of `nn::batch_bytes`: the length of messages.
 std::size_t unpadded_bytes(const base::Shape& sample, std::int64_t samples, tensor::DType dtype) {
   return static_cast<std::size_t>(sample.elements() * samples) * tensor::size_of(dtype);
@@ -26,8 +30,8 @@ int loss_totals_in_flight(const plan::Stage& stage, int microbatches) {
 std::size_t StageMemory::total() const {
   std::size_t bytes = running_statistics + scratch + loss_messages;
   for (const Buffers& buffers :
-       {inputs, activations, incoming_gradients, outgoing_gradients, deferred_gradients,
-        gradient_sums, loss_totals, replica_sums, weights, optimizer_states}) {
+       {inputs, activations, outgoing_activations, incoming_gradients, outgoing_gradients,
+        deferred_gradients, gradient_sums, loss_totals, replica_sums, weights, optimizer_states}) {
     bytes += buffers.total();
   }
   return bytes;
@@ -36,10 +40,12 @@ std::size_t StageMemory::total() const {
 ArenaLayout arena_layout(const nn::Chain& chain, bool last_stage, std::int64_t max_samples,
                          tensor::DType dtype) {
   ArenaLayout layout;
-  layout.labels = layout.loss_gradient = layout.bytes = chain.arena_bytes();
+  layout.bytes = chain.arena_bytes();
   if (!last_stage) return layout;
-  layout.loss_gradient += device::aligned(static_cast<std::size_t>(max_samples) *
-                                          tensor::size_of(tensor::DType::int32));
+  layout.unused_totals = chain.arena_bytes();
+  layout.labels = layout.unused_totals + device::aligned(k_totals_bytes);
+  layout.loss_gradient = layout.labels + device::aligned(static_cast<std::size_t>(max_samples) *
+                                                         tensor::size_of(tensor::DType::int32));
   layout.bytes = layout.loss_gradient + unpadded_bytes(chain.output(), max_samples, dtype);
   return layout;
 }
@@ -93,10 +99,12 @@ StageMemory stage_memory(const model::Model& model, const plan::Plan& plan, int 
   memory.activations = {arena_layout(chain, last_stage, max_samples, dtype).bytes,
                         need.activations};
   memory.incoming_gradients = {output_bytes, need.incoming_gradients};
-  memory.outgoing_gradients = {input_bytes, first_stage ? 0 : 2};
+  memory.outgoing_activations = {output_bytes,
+                                 need.lean_forwards && !last_stage ? k_leaving_in_turns : 0};
+  memory.outgoing_gradients = {input_bytes, first_stage ? 0 : k_leaving_in_turns};
   memory.deferred_gradients = {chain.deferred_bytes(), need.deferred};
   memory.gradient_sums = {bytes(sum_elements), need.gradient_sums};
-  memory.loss_totals = {2 * sizeof(double),
+  memory.loss_totals = {k_totals_bytes,
                         last_stage ? loss_totals_in_flight(stage, plan.microbatches) : 0};
   if (stage.replicas() > 1) {
     memory.replica_sums = {comm::OrderedSum::bytes_a_sum(stage.replica_of(rank), stage.replicas(),

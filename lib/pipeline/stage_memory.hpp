@@ -15,6 +15,7 @@ namespace dynpipe::pipeline {
 /// gradient of its loss. In bytes.
 struct ArenaLayout {
   std::size_t labels = 0, loss_gradient = 0;  ///< where they begin
+  std::size_t unused_totals = 0;  ///< where a loss is found again that was counted before
   std::size_t bytes = 0;
 };
 ArenaLayout arena_layout(const nn::Chain& chain, bool last_stage, std::int64_t max_samples,
@@ -24,14 +25,15 @@ ArenaLayout arena_layout(const nn::Chain& chain, bool last_stage, std::int64_t m
 /// else does while it trains (backends keep memory of their own).
 struct StageMemory {
   // One a microbatch or group in flight.
-  Buffers inputs;              ///< of the stage
-  Buffers activations;         ///< arenas
-  Buffers incoming_gradients;  ///< of the stage's output
-  Buffers outgoing_gradients;  ///< of its input
-  Buffers deferred_gradients;  ///< between the two parts of a backward
-  Buffers gradient_sums;       ///< of weights, and the statistics of each microbatch of the group
-  Buffers loss_totals;         ///< on the last stage
-  Buffers replica_sums;        ///< parts of the other replicas' gradient sums
+  Buffers inputs;                ///< of the stage
+  Buffers activations;           ///< arenas
+  Buffers outgoing_activations;  ///< where the stage recomputes; else they leave from their arena
+  Buffers incoming_gradients;    ///< of the stage's output
+  Buffers outgoing_gradients;    ///< of its input
+  Buffers deferred_gradients;    ///< between the two parts of a backward
+  Buffers gradient_sums;         ///< of weights, and the statistics of each microbatch of the group
+  Buffers loss_totals;           ///< on the last stage
+  Buffers replica_sums;          ///< parts of the other replicas' gradient sums
   // Of the stage's layers. In bytes.
   Buffers weights;  ///< versions of all parameters
   Buffers optimizer_states;

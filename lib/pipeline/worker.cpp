@@ -26,6 +26,7 @@ struct Worker::Pools {
   Pools(const StageMemory& memory, const ArenaLayout& layout, device::Device& device)
       : inputs("inputs", device, memory.inputs),
         arenas("activation arenas", device, memory.activations),
+        outputs("outgoing activations", device, memory.outgoing_activations),
         gradients("incoming gradients", device, memory.incoming_gradients),
         deferred("deferred gradients", device, memory.deferred_gradients),
         outgoing("outgoing gradients", device, memory.outgoing_gradients),
@@ -33,7 +34,7 @@ struct Worker::Pools {
         totals("loss totals", device, memory.loss_totals),
         arena(layout) {}
 
-  BufferPool inputs, arenas, gradients, deferred, outgoing, sums, totals;
+  BufferPool inputs, arenas, outputs, gradients, deferred, outgoing, sums, totals;
   ArenaLayout arena;
 };
 
@@ -119,7 +120,11 @@ void Worker::execute(const schedule::Instruction& instruction) {
     case Op::send:
       return send(instruction);
     case Op::forward:
-      return forward(instruction.index);
+      return forward(instruction.index, false);
+    case Op::forward_lean:
+      return forward(instruction.index, true);
+    case Op::recompute:
+      return recompute(instruction.index);
     case Op::backward:
       return backward(instruction.index);
     case Op::backward_input:
@@ -156,8 +161,15 @@ void Worker::send(const schedule::Instruction& instruction) {
   const MessageName name{payload_of(instruction.payload), instruction.index, rank_,
                          instruction.peer};
   if (instruction.payload == schedule::Payload::activation) {
-    const Tensor output = chain_.output_in(flight.arena.data, n);
-    flight.departure = channel_.send(name, {output.data, output.bytes()}, stream_->record());
+    const bool lean = flight.output.data != nullptr;
+    const Tensor output = lean ? output_of(flight, n) : chain_.output_in(flight.arena.data, n);
+    const comm::Ticket leaving =
+        channel_.send(name, {output.data, output.bytes()}, stream_->record());
+    if (lean) {
+      pools_->outputs.release(flight.output, *stream_, leaving);
+      return;
+    }
+    flight.departure = leaving;
     if (training_) return;  // the arena is needed until the backward
     pools_->arenas.release(flight.arena, *stream_, flight.departure);
     flights_.erase(instruction.index);
@@ -170,11 +182,12 @@ void Worker::send(const schedule::Instruction& instruction) {
   }
 }
 
-void Worker::forward(std::int64_t microbatch) {
+void Worker::forward(std::int64_t microbatch, bool lean) {
   Flight& flight = flights_[microbatch];
   const std::int64_t n = feed_->size(microbatch);
   if (!first_stage()) await(flight.activation_arrival, times_.wait_activation);
   flight.arena = acquire_after_send(pools_->arenas);
+  if (lean && !last_stage()) flight.output = acquire_after_send(pools_->outputs);
 
   const double began_s = setup_.clock.now_s();
   if (first_stage()) {
@@ -182,11 +195,17 @@ void Worker::forward(std::int64_t microbatch) {
     const Tensor x = input_of(flight, n);
     device::launch(*stream_, [feed = feed_, microbatch, x] { feed->write_input(microbatch, x); });
   }
-  const Tensor x = input_of(flight, n);
-  const std::int64_t version =
-      training_ ? weights_.version_of(microbatch / plan_.microbatches) : weights_.newest();
-  chain_.forward(pass_over(microbatch), weights_.weights(version), x, flight.arena.data);
-  if (last_stage()) add_loss(microbatch, flight, chain_.output_in(flight.arena.data, n));
+  run_chain(microbatch, flight);
+  const bool keeps = training_ && !lean;
+  if (last_stage()) {
+    add_loss(microbatch, flight, keeps ? LossGradient::wanted : LossGradient::unwanted);
+  }
+  if (lean) {
+    if (!last_stage()) {
+      ops_.reorder(*stream_, chain_.output_in(flight.arena.data, n), output_of(flight, n));
+    }
+    pools_->arenas.release(flight.arena, *stream_);
+  }
   if (training_) {
     charge(times_.forward, began_s);
     return;
@@ -198,11 +217,35 @@ void Worker::forward(std::int64_t microbatch) {
   }
 }
 
-void Worker::add_loss(std::int64_t microbatch, Flight& flight, const Tensor& logits) {
+void Worker::recompute(std::int64_t microbatch) {
+  Flight& flight = flights_.at(microbatch);
+  flight.arena = acquire_after_send(pools_->arenas);
+  const double began_s = setup_.clock.now_s();
+  run_chain(microbatch, flight);
+  if (last_stage()) {  // its loss counts once, its gradient is lost
+    find_loss(microbatch, flight, totals_in(flight.arena.data + pools_->arena.unused_totals),
+              ops::Accumulate::set, LossGradient::wanted);
+  }
+  charge(times_.forward, began_s);
+}
+
+void Worker::run_chain(std::int64_t microbatch, Flight& flight) {
+  const std::int64_t version =
+      training_ ? weights_.version_of(microbatch / plan_.microbatches) : weights_.newest();
+  chain_.forward(pass_over(microbatch), weights_.weights(version),
+                 input_of(flight, feed_->size(microbatch)), flight.arena.data);
+}
+
+void Worker::add_loss(std::int64_t microbatch, const Flight& flight, LossGradient gradient) {
   const std::int64_t group = training_ ? microbatch / plan_.microbatches : k_evaluation;
   const bool fresh = !totals_.contains(group);
   if (fresh) totals_[group] = pools_->totals.acquire(channel_, *stream_);
-  const Tensor totals{totals_[group].data, tensor::DType::float64, tensor::Layout::plain, {2}};
+  find_loss(microbatch, flight, totals_in(totals_[group].data),
+            fresh ? ops::Accumulate::set : ops::Accumulate::add, gradient);
+}
+
+void Worker::find_loss(std::int64_t microbatch, const Flight& flight, const Tensor& totals,
+                       ops::Accumulate accumulate, LossGradient gradient) {
   const std::int64_t n = feed_->size(microbatch);
   const Tensor labels{
       flight.arena.data + pools_->arena.labels, tensor::DType::int32, tensor::Layout::plain, {n}};
@@ -210,13 +253,16 @@ void Worker::add_loss(std::int64_t microbatch, Flight& flight, const Tensor& log
                  [feed = feed_, microbatch, labels] { feed->write_labels(microbatch, labels); });
   Tensor dlogits;
   double scale = 0;
-  if (training_) {
-    dlogits = image(flight.arena.data + pools_->arena.loss_gradient, chain_.output(),
-                    tensor::Layout::plain, n);
-    scale = 1.0 / static_cast<double>(feed_->group_size(group));
+  if (gradient == LossGradient::wanted) {
+    dlogits = output_gradient_of(flight, n);
+    scale = 1.0 / static_cast<double>(feed_->group_size(microbatch / plan_.microbatches));
   }
-  ops_.softmax_cross_entropy(*stream_, logits, labels, scale,
-                             fresh ? ops::Accumulate::set : ops::Accumulate::add, totals, dlogits);
+  ops_.softmax_cross_entropy(*stream_, chain_.output_in(flight.arena.data, n), labels, scale,
+                             accumulate, totals, dlogits);
+}
+
+Tensor Worker::totals_in(std::byte* data) {
+  return {data, tensor::DType::float64, tensor::Layout::plain, {2}};
 }
 
 void Worker::backward(std::int64_t microbatch) {
@@ -286,6 +332,10 @@ Tensor Worker::input_of(const Flight& flight, std::int64_t n) const {
   return image(flight.input.data, chain_.input(), chain_.input_layout(), n);
 }
 
+Tensor Worker::output_of(const Flight& flight, std::int64_t n) const {
+  return image(flight.output.data, chain_.output(), chain_.output_layout(), n);
+}
+
 Tensor Worker::output_gradient_of(const Flight& flight, std::int64_t n) const {
   return last_stage() ? image(flight.arena.data + pools_->arena.loss_gradient, chain_.output(),
                               tensor::Layout::plain, n)
@@ -338,7 +388,7 @@ void Worker::reduce_start(std::int64_t group) {
 
   if (!totals_.contains(group)) {
     totals_[group] = pools_->totals.acquire(channel_, *stream_);
-    const Tensor totals{totals_[group].data, tensor::DType::float64, tensor::Layout::plain, {2}};
+    const Tensor totals = totals_in(totals_[group].data);
     const Tensor no_labels{nullptr, tensor::DType::int32, tensor::Layout::plain, {0}};
     ops_.softmax_cross_entropy(*stream_, image(nullptr, chain_.output(), tensor::Layout::plain, 0),
                                no_labels, 0, ops::Accumulate::set, totals, {});
@@ -375,7 +425,7 @@ void Worker::drain() {
   const device::Event last = stream_->record();
   channel_.wait_until([&] { return last.reached(); },
                       [&] { return std::string("its own device to finish"); });
-  for (BufferPool* pool : {&pools_->arenas, &pools_->outgoing, &pools_->totals}) {
+  for (BufferPool* pool : {&pools_->arenas, &pools_->outputs, &pools_->outgoing, &pools_->totals}) {
     pool->settle(channel_);
   }
 }

@@ -79,6 +79,7 @@ class Worker {
   /// A microbatch between its first and its last instruction here.
   struct Flight {
     BufferPool::Lease input, arena, gradient, outgoing, deferred;
+    BufferPool::Lease output;  ///< of a lean forward: what leaves, the arena being gone
     std::optional<comm::Ticket> activation_arrival, gradient_arrival, departure;
     bool gradient_sent = false, backward_done = false;
   };
@@ -96,7 +97,8 @@ class Worker {
   void execute(const schedule::Instruction& instruction);
   void receive(const schedule::Instruction& instruction);
   void send(const schedule::Instruction& instruction);
-  void forward(std::int64_t microbatch);
+  void forward(std::int64_t microbatch, bool lean);
+  void recompute(std::int64_t microbatch);
   void backward(std::int64_t microbatch);
   void backward_input(std::int64_t microbatch);
   void backward_weight(std::int64_t microbatch);
@@ -111,12 +113,21 @@ class Worker {
   /// Gives back what it used.
   void end_backward(std::int64_t microbatch, Flight& flight);
   void forget_if_done(std::int64_t microbatch, const Flight& flight);
+  static tensor::Tensor totals_in(std::byte* data);
   tensor::Tensor input_of(const Flight& flight, std::int64_t n) const;
+  /// Of a lean forward.
+  tensor::Tensor output_of(const Flight& flight, std::int64_t n) const;
   tensor::Tensor output_gradient_of(const Flight& flight, std::int64_t n) const;
   /// Empty on the first stage.
   tensor::Tensor input_gradient_of(const Flight& flight, std::int64_t n) const;
   nn::Gradients gradients_in(const GroupSum& sum, std::int64_t microbatch, bool begun) const;
-  void add_loss(std::int64_t microbatch, Flight& flight, const tensor::Tensor& logits);
+  /// Runs the chain into an arena of the microbatch, on the weights of its group.
+  void run_chain(std::int64_t microbatch, Flight& flight);
+  /// The loss of a microbatch, and, where it is `wanted`, its gradient in the arena.
+  enum class LossGradient : bool { unwanted, wanted };
+  void find_loss(std::int64_t microbatch, const Flight& flight, const tensor::Tensor& totals,
+                 ops::Accumulate accumulate, LossGradient gradient);
+  void add_loss(std::int64_t microbatch, const Flight& flight, LossGradient gradient);
   /// A buffer from which messages leave, once the last one has.
   BufferPool::Lease acquire_after_send(BufferPool& pool);
   /// Length of a group's gradient buffer: parameters, then each microbatch's statistics.

@@ -35,6 +35,8 @@ struct Stage {
   /// Which replica (index into `ranks`) owns microbatch j of every group; M entries.
   std::vector<int> owners;
   int warmup = 0;  ///< W_s: forwards before the first backward
+  /// Keep only the input of a microbatch in flight, and run its forward again before its backward.
+  bool recompute = false;
 
   int replicas() const { return static_cast<int>(ranks.size()); }
   /// Replicas that own a microbatch.
@@ -79,6 +81,10 @@ struct PlanRequest {
 /// Stages of as equal a forward FLOP count as a chain can be cut into (the largest is least), ranks
 /// in order, equal shares, the least warm-up that keeps every replica busy. Throws InputError.
 Plan equal_flops_plan(const model::Model& model, const PlanRequest& request);
+
+/// Marks the stages that recompute: "all", "none", or their numbers, such as "0,2". Throws
+/// InputError that names `field`.
+void set_recompute(Plan& plan, std::string_view which, const std::string& field);
 
 /// Owner pattern in which replica r owns shares[r] / sum(shares) of M microbatches as nearly as
 /// whole ones can, spread evenly. With equal shares: 0, 1, .., R-1, 0, 1, ...

@@ -100,6 +100,7 @@ Stage read_stage(const json& object, int s, const std::string& file, const model
   } else {
     stage.warmup = k_no_warmup;
   }
+  stage.recompute = reader.optional_bool("recompute", false);
   reader.done();
   return stage;
 }
@@ -154,9 +155,10 @@ std::string to_json(const Plan& plan, const model::Model& model) {
   std::vector<std::string> lines;
   for (const Stage& stage : plan.stages) {
     lines.push_back(fmt::format(
-        R"(    {{"first": {}, "last": {}, "ranks": [{}], "owners": [{}], "warmup": {}}})",
+        R"(    {{"first": {}, "last": {}, "ranks": [{}], "owners": [{}], "warmup": {}{}}})",
         layer(stage.first), layer(stage.last), fmt::join(stage.ranks, ", "),
-        fmt::join(stage.owners, ", "), stage.warmup));
+        fmt::join(stage.owners, ", "), stage.warmup,
+        stage.recompute ? R"(, "recompute": true)" : ""));
   }
   return fmt::format(
       "{{\n  \"model\": {},\n  \"schedule\": \"{}\",\n  \"weights\": \"{}\",\n"

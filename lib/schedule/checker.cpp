@@ -100,7 +100,11 @@ class RankRun {
       case Op::send:
         return send(now, shared);
       case Op::forward:
-        return forward(now.index, shared);
+        return forward(now, shared) && keep(now);
+      case Op::forward_lean:
+        return forward(now, shared);
+      case Op::recompute:
+        return recompute(now);
       case Op::backward:
         return backward_input(now, shared) && backward_weight(now);
       case Op::backward_input:
@@ -157,28 +161,40 @@ class RankRun {
     return found->second < traffic.sent;
   }
 
-  void check_version(std::int64_t k, const char* what) const {
-    const std::int64_t group = k / plan_.microbatches;
+  void check_version(const Instruction& now) const {
+    const std::int64_t group = now.index / plan_.microbatches;
     const std::int64_t delay = plan_.delay(stage_);
     const std::int64_t needed = std::max(base_version_, group - delay);
     if (needed > version_) {
-      fail("{} {} needs version {}, but only {} updates are made", what, k, needed, version_);
+      fail("{} needs version {}, but only {} updates are made", to_string(now), needed, version_);
     }
     if (needed < version_ - delay) {
-      fail("{} {} needs version {}, which update {} has overwritten", what, k, needed,
+      fail("{} needs version {}, which update {} has overwritten", to_string(now), needed,
            version_ - 1);
     }
   }
 
-  bool forward(std::int64_t k, Shared& shared) {
+  bool forward(const Instruction& now, Shared& shared) {
+    const std::int64_t k = now.index;
     if (k < first_microbatch() || k >= end_microbatch() || plan_.owner(stage_, k) != rank_) {
-      fail("runs forward {}, which is not its own", k);
+      fail("runs {}, which is not its own", to_string(now));
     }
     if (stage_ > 0 && !arrived(Payload::activation, k, plan_.owner(stage_ - 1, k), shared)) {
       return false;
     }
-    if (training_) check_version(k, "forward");
-    if (!forwarded_.insert(k).second) fail("runs forward {} twice", k);
+    if (training_) check_version(now);
+    if (!forwarded_.insert(k).second) fail("runs {} twice", to_string(now));
+    return true;
+  }
+
+  bool recompute(const Instruction& now) {
+    if (!forwarded_.contains(now.index)) fail("runs {} before its forward", to_string(now));
+    check_version(now);
+    return keep(now);
+  }
+
+  bool keep(const Instruction& now) {
+    if (!kept_.insert(now.index).second) fail("runs {} where its work is kept", to_string(now));
     return true;
   }
 
@@ -186,11 +202,12 @@ class RankRun {
   bool backward_input(const Instruction& now, Shared& shared) {
     const std::int64_t k = now.index;
     if (!forwarded_.contains(k)) fail("runs {} before its forward", to_string(now));
+    if (!kept_.contains(k)) fail("runs {} without a recompute", to_string(now));
     if (stage_ + 1 < plan_.size() &&
         !arrived(Payload::gradient, k, plan_.owner(stage_ + 1, k), shared)) {
       return false;
     }
-    check_version(k, "backward");
+    check_version(now);
     if (!gradients_made_.insert(k).second) fail("runs {} twice", to_string(now));
     check_order(now, last_input_part_);
     return true;
@@ -253,8 +270,9 @@ class RankRun {
   std::int64_t awaited_ = -1;
   std::size_t position_ = 0;
   std::int64_t last_input_part_ = -1, last_weight_part_ = -1;
-  /// `gradients_made_`: of inputs; `backwarded_`: of weights too.
-  std::set<std::int64_t> forwarded_, gradients_made_, backwarded_;
+  /// `kept_`: what the backward needs is there. `gradients_made_`: of inputs; `backwarded_`: of
+  /// weights too.
+  std::set<std::int64_t> forwarded_, kept_, gradients_made_, backwarded_;
   std::set<std::pair<Payload, std::int64_t>> sent_;
 };
 

@@ -12,6 +12,10 @@ std::string_view name_of(Op op) {
       return "send";
     case Op::forward:
       return "forward";
+    case Op::forward_lean:
+      return "forward_lean";
+    case Op::recompute:
+      return "recompute";
     case Op::backward:
       return "backward";
     case Op::backward_input:

@@ -8,10 +8,12 @@
 namespace dynpipe::schedule {
 
 enum class Op : std::uint8_t {
-  receive,          ///< post the receive of a microbatch's activation or gradient from `peer`
-  send,             ///< post the send of what the last forward or backward of it made, to `peer`
-  forward,          ///< needs the microbatch's activation (first stage: its images)
-  backward,         ///< needs the microbatch's gradient (last stage: its loss)
+  receive,       ///< post the receive of a microbatch's activation or gradient from `peer`
+  send,          ///< post the send of what the last forward or backward of it made, to `peer`
+  forward,       ///< needs the microbatch's activation (first stage: its images)
+  forward_lean,  ///< the same, keeping nothing but its input: `recompute` comes before its backward
+  recompute,     ///< a lean forward again, now keeping what the backward needs
+  backward,      ///< needs the microbatch's gradient (last stage: its loss)
   backward_input,   ///< the part of `backward` that the stage before waits for; the other is due
   backward_weight,  ///< the rest of it
   reduce_start,     ///< the group's gradients on this replica are complete: start their sum, never
@@ -36,6 +38,10 @@ struct Instruction {
 /// What one rank does from one drain to the next, in order.
 using Stream = std::vector<Instruction>;
 
+/// Whether it makes the activation that the next stage waits for.
+constexpr bool makes_activation(Op op) {
+  return op == Op::forward || op == Op::forward_lean;
+}
 /// Whether it makes the gradient of the microbatch's input.
 constexpr bool makes_input_gradient(Op op) {
   return op == Op::backward || op == Op::backward_input;

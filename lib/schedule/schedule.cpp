@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 namespace dynpipe::schedule {
 namespace {
@@ -30,8 +31,10 @@ int effective_warmup(const Plan& plan, int s) {
 /// How many microbatches behind the input part the weight part of zb-h1 follows (Qi et al. 2023,
 /// ZB-H1). Stage s enters the group W_0 - W_s forwards after the first and would idle as long once
 /// its last forward is done: so many weight parts are kept for then. No stage has more in flight
-/// than the first has under 1f1b, W_0 + 1.
+/// than the first has under 1f1b, W_0 + 1. A stage that recomputes keeps none: they would hold the
+/// activations that it is to do without.
 int weight_lag(const Plan& plan, int s) {
+  if (stage_at(plan, s).recompute) return 0;
   return effective_warmup(plan, 0) - effective_warmup(plan, s);
 }
 
@@ -86,7 +89,7 @@ class Messages {
   Messages(const Plan& plan, int s, const Stream& own)
       : plan_(plan), stage_(s), lead_(receive_lead(plan, s)) {
     for (const Instruction& step : own) {
-      if (step.op == Op::forward) forwards_.push_back(step.index);
+      if (makes_activation(step.op)) forwards_.push_back(step.index);
       if (makes_input_gradient(step.op)) backwards_.push_back(step.index);
     }
   }
@@ -98,11 +101,11 @@ class Messages {
     }
   }
   void before(Stream& stream, const Instruction& step) {
-    if (step.op == Op::forward && stage_ > 0) receive_activation(stream);
+    if (makes_activation(step.op) && stage_ > 0) receive_activation(stream);
     if (makes_input_gradient(step.op) && stage_ + 1 < plan_.size()) receive_gradient(stream);
   }
   void after(Stream& stream, const Instruction& step) const {
-    if (step.op == Op::forward && stage_ + 1 < plan_.size()) {
+    if (makes_activation(step.op) && stage_ + 1 < plan_.size()) {
       stream.push_back(
           {Op::send, Payload::activation, plan_.owner(stage_ + 1, step.index), step.index});
     }
@@ -143,7 +146,7 @@ class Updates {
         own_per_group_(own_per_group) {}
 
   void before(Stream& stream, const Instruction& step) {
-    if (step.op != Op::forward) return;
+    if (!makes_activation(step.op)) return;
     const std::int64_t group = step.index / microbatches_;
     while (next_ < std::min(group - delay_, segment_.end_group)) finish(stream);
   }
@@ -181,12 +184,34 @@ Stream own_part(const Plan& plan, int s, int rank, const Stream& order) {
   return own;
 }
 
+/// The same with every forward run again before its backward, where anything lies between them.
+Stream recomputing(const Stream& own) {
+  Stream result;
+  std::set<std::int64_t> lean;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    Instruction step = own[i];
+    if (step.op == Op::forward) {
+      const bool backward_follows = i + 1 < own.size() && makes_input_gradient(own[i + 1].op) &&
+                                    own[i + 1].index == step.index;
+      if (!backward_follows) {
+        step.op = Op::forward_lean;
+        lean.insert(step.index);
+      }
+    } else if (makes_input_gradient(step.op) && lean.contains(step.index)) {
+      result.push_back({.op = Op::recompute, .index = step.index});
+    }
+    result.push_back(step);
+  }
+  return result;
+}
+
 }  // namespace
 
 Stream training_stream(const Plan& plan, int rank, Segment segment) {
   const int s = plan.stage_of(rank);
   const Stage& stage = stage_at(plan, s);
-  const Stream own = own_part(plan, s, rank, stage_order(plan, s, segment));
+  Stream own = own_part(plan, s, rank, stage_order(plan, s, segment));
+  if (stage.recompute) own = recomputing(own);
   const auto own_per_group =
       std::count(stage.owners.begin(), stage.owners.end(), stage.replica_of(rank));
 
@@ -268,8 +293,13 @@ Footprint footprint(const Plan& plan, int rank, const Stream& stream) {
         ++(step.payload == Payload::activation ? now.inputs : now.incoming_gradients);
         break;
       case Op::forward:
+      case Op::forward_lean:
         ++now.activations;
         if (first_stage) ++now.inputs;
+        most.lean_forwards |= step.op == Op::forward_lean;
+        break;
+      case Op::recompute:
+        ++now.activations;
         break;
       case Op::backward_input:
         ++now.deferred;
@@ -290,6 +320,7 @@ Footprint footprint(const Plan& plan, int rank, const Stream& stream) {
     most.deferred = std::max(most.deferred, now.deferred);
     most.gradient_sums = std::max(most.gradient_sums, now.gradient_sums);
     if (step.op == Op::backward_weight) --now.deferred;
+    if (step.op == Op::forward_lean) --now.activations;
     if (completes_backward(step.op) || (step.op == Op::forward && !training)) {
       --now.activations;
       --now.inputs;

@@ -40,11 +40,13 @@ std::vector<Stream> evaluation_streams(const plan::Plan& plan, std::int64_t coun
 
 /// How many things a stream holds at once, at most: what the runtime must have memory for.
 struct Footprint {
-  int activations = 0;  ///< microbatches between their forward and the end of their backward
-  int inputs = 0;       ///< microbatches between the post of their receive and their last use
+  int activations =
+      0;  ///< microbatches between the forward that keeps them and the end of their backward
+  int inputs = 0;  ///< microbatches between the post of their receive and their last use
   int incoming_gradients = 0;  ///< likewise
   int deferred = 0;            ///< microbatches between the two parts of their backward
   int gradient_sums = 0;       ///< groups between their first backward and their update
+  bool lean_forwards = false;  ///< whether some forwards keep nothing but their input
 };
 Footprint footprint(const plan::Plan& plan, int rank, const Stream& stream);
 

@@ -255,6 +255,8 @@ class BadInputTest(unittest.TestCase):
         self.refused_plan(as_it_is, "stages", "3 ranks", ranks=3)
         self.refused("--stages", 3, says=["--stages", "3"])
         self.refused("--stages", 5, says=["5 stages", "4 layers"], ranks=5)
+        self.refused("--recompute", "2", says=["--recompute", "no stage 2", "0 to 1"])
+        self.refused("--recompute", "some", says=["--recompute", "'some'", "0,2"])
         self.refused("--replicas", "1,2", says=["--replicas", "3"])
 
     def test_data(self):

@@ -73,6 +73,12 @@ class RunTest(unittest.TestCase):
         for stages in (2, 3, 4):
             self.assertEqual(one, self.trained(stages, "--schedule", "1f1b"))
 
+    def test_same_bits_in_two_parts_and_recomputed(self):
+        whole = self.trained(3, "--schedule", "1f1b")
+        self.assertEqual(whole, self.trained(3, "--schedule", "zb-h1"))
+        self.assertEqual(whole, self.trained(3, "--schedule", "zb-h1", "--recompute", "0,2"))
+        self.assertEqual(whole, self.trained(3, "--schedule", "1f1b", "--recompute", "all"))
+
     def test_more_stages_than_microbatches_is_a_warning(self):
         process = self.started(4, "--epochs", "1", "--microbatches", "1")
         out, err = process.communicate(timeout=120)

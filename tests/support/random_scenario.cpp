@@ -124,6 +124,7 @@ plan::Plan random_plan(const model::Model& model, std::uint64_t seed, const Plan
     stage.warmup = warmup;
     warmup += dice.one_in(2) ? 1 : dice.between(0, 6);
   }
+  for (plan::Stage& stage : plan.stages) stage.recompute = dice.one_in(4);
   return plan;
 }
 

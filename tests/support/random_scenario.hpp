@@ -16,7 +16,7 @@ struct PlanLimits {
   int microbatches = 8;
 };
 /// Any plan that `validate` accepts: random cuts, replicas, owner patterns (a replica may own
-/// nothing), warm-ups from the least to far beyond, schedule and policy.
+/// nothing), warm-ups from the least to far beyond, recomputation, schedule and policy.
 plan::Plan random_plan(const model::Model& model, std::uint64_t seed,
                        const PlanLimits& limits = {});
 

@@ -37,6 +37,7 @@ class Simulation {
         arrivals_.messages[{now.peer, now.payload, now.index}] = clock.now;
         return true;
       case Op::forward:
+      case Op::forward_lean:
         return work(rank, s > 0, Payload::activation, now.index, costs_.forward, clock);
       case Op::backward:
         return work(rank, s + 1 < plan_.size(), Payload::gradient, now.index,
@@ -44,6 +45,9 @@ class Simulation {
       case Op::backward_input:
         return work(rank, s + 1 < plan_.size(), Payload::gradient, now.index, costs_.backward_input,
                     clock);
+      case Op::recompute:
+        clock.now += costs_.forward;
+        return true;
       case Op::backward_weight:
         clock.now += costs_.backward_weight;
         return true;

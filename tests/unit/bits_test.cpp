@@ -63,6 +63,18 @@ TEST(BitsTest, ZbH1IsOneFOneB) {
   }
 }
 
+// Statistics of batch norm are folded once, losses counted once, dropout draws the same again.
+TEST(BitsTest, RecomputingChangesNothing) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    Scenario scenario = random_scenario(seed);
+    if (seed % 2 == 0) scenario = in_float32(scenario);
+    plan::set_recompute(scenario.plan, "none", "");
+    const Outcome kept = run_on_threads(scenario, {.seed = seed});
+    plan::set_recompute(scenario.plan, "all", "");
+    expect_same_bits(run_on_threads(scenario, {.seed = seed}), kept, scenario);
+  }
+}
+
 TEST(BitsTest, DrainsChangeNothing) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     Scenario scenario = in_float32(random_scenario(seed));

@@ -48,6 +48,34 @@ TEST(PlanTest, ReadsWhatItWrites) {
   EXPECT_EQ(to_json(parse_plan(written, "p.json", plain_model(), 4), plain_model()), written);
 }
 
+TEST(PlanTest, ReadsAndWritesWhichStagesRecompute) {
+  const std::string text = with(R"("ranks": [2],)", R"("ranks": [2], "recompute": true,)");
+  const Plan plan = parse_plan(text, "p.json", plain_model(), 4);
+  EXPECT_FALSE(plan.stages[0].recompute);
+  EXPECT_TRUE(plan.stages[1].recompute);
+  const std::string written = to_json(plan, plain_model());
+  EXPECT_TRUE(parse_plan(written, "p.json", plain_model(), 4).stages[1].recompute);
+  expect_refused(with(R"("ranks": [2],)", R"("ranks": [2], "recompute": 1,)"),
+                 "stages[1]: recompute", "must be true or false");
+}
+
+TEST(PlanTest, TakesStagesThatRecomputeByNumber) {
+  Plan plan = parse_plan(k_good, "p.json", plain_model(), 4);
+  const auto marked = [&](std::string_view which) {
+    set_recompute(plan, which, "--recompute");
+    std::vector<bool> stages;
+    for (const Stage& stage : plan.stages) stages.push_back(stage.recompute);
+    return stages;
+  };
+  EXPECT_EQ(marked("all"), (std::vector<bool>{true, true, true}));
+  EXPECT_EQ(marked("0,2"), (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(marked("1"), (std::vector<bool>{false, true, false}));
+  EXPECT_EQ(marked("none"), (std::vector<bool>{false, false, false}));
+  for (const char* wrong : {"", "3", "-1", "0,", ",0", "0,,1", "some", "1 2", "99999999999"}) {
+    EXPECT_THROW(set_recompute(plan, wrong, "--recompute"), base::InputError) << wrong;
+  }
+}
+
 TEST(PlanTest, RefusesGapsAndOverlaps) {
   expect_refused(with(R"("first": "conv2")", R"("first": "relu2")"), "stages[1]: first",
                  "leaves a gap: 'conv2' is in no stage");

@@ -21,6 +21,12 @@ std::string text_of(const Stream& stream) {
       case Op::forward:
         text += fmt::format("F{} ", step.index);
         break;
+      case Op::forward_lean:
+        text += fmt::format("f{} ", step.index);
+        break;
+      case Op::recompute:
+        text += fmt::format("R{} ", step.index);
+        break;
       case Op::backward:
       case Op::backward_input:
         text += fmt::format("B{} ", step.index);
@@ -84,12 +90,41 @@ TEST(ScheduleTest, ZbH1HoldsNoMoreThanTheFirstStageOf1f1b) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     plan::Plan plan = random_plan(model, seed, {.ranks = 12, .stages = 8, .microbatches = 9});
     plan.schedule = plan::Schedule::zb_h1;
+    plan::set_recompute(plan, "none", "");
     const Segment steady = steady_segment(plan);
     const int most = std::min(plan.stages[0].warmup, plan.microbatches - 1) + 1;
     for (int rank = 0; rank < plan.ranks(); ++rank) {
       const Footprint need = footprint(plan, rank, training_stream(plan, rank, steady));
       EXPECT_LE(need.activations, most) << plan::to_json(plan, model);
       EXPECT_LE(need.deferred, need.activations);
+    }
+  }
+}
+
+TEST(ScheduleTest, RecomputingRunsAForwardAgainWhereItsBackwardDoesNotFollow) {
+  plan::Plan plan = two_stages(plan::Schedule::one_f_one_b, 3);
+  plan.stages[0].recompute = plan.stages[1].recompute = true;
+  EXPECT_EQ(text_of(training_stream(plan, 0, {0, 1})), "f0 f1 R0 B0 f2 R1 B1 R2 B2 U0 ");
+  EXPECT_EQ(text_of(training_stream(plan, 1, {0, 1})), "F0 B0 F1 B1 F2 B2 U0 ");
+  plan.schedule = plan::Schedule::zb_h1;
+  EXPECT_EQ(text_of(training_stream(plan, 0, {0, 1})), "f0 f1 R0 B0 W0 f2 R1 B1 W1 R2 B2 W2 U0 ");
+  EXPECT_EQ(text_of(training_stream(plan, 1, {0, 1})), "F0 B0 W0 F1 B1 W1 F2 B2 W2 U0 ");
+}
+
+TEST(ScheduleTest, RecomputingHoldsTheActivationsOfOneMicrobatch) {
+  const model::Model model = testing::plain_model();
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    plan::Plan plan = random_plan(model, seed, {.ranks = 12, .stages = 8, .microbatches = 9});
+    plan::set_recompute(plan, "none", "");
+    plan::Plan lean = plan;
+    plan::set_recompute(lean, "all", "");
+    for (int rank = 0; rank < plan.ranks(); ++rank) {
+      const Segment steady = steady_segment(plan);
+      const Footprint all = footprint(plan, rank, training_stream(plan, rank, steady));
+      const Footprint least = footprint(lean, rank, training_stream(lean, rank, steady));
+      EXPECT_EQ(least.activations, std::min(all.activations, 1)) << plan::to_json(plan, model);
+      EXPECT_LE(least.inputs, all.inputs);
+      EXPECT_LE(least.deferred, 1);
     }
   }
 }
@@ -144,6 +179,7 @@ TEST(ScheduleTest, FootprintOfALongSegmentIsThatOfAShortOne) {
       EXPECT_EQ(some.incoming_gradients, many.incoming_gradients);
       EXPECT_EQ(some.deferred, many.deferred);
       EXPECT_EQ(some.gradient_sums, many.gradient_sums);
+      EXPECT_EQ(some.lean_forwards, many.lean_forwards);
     }
   }
 }

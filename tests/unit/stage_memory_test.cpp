@@ -83,5 +83,21 @@ TEST(StageMemoryTest, OnlySplitBackwardsKeepDeferredGradients) {
   EXPECT_GT(memory_of(scenario, 2).total(), whole);
 }
 
+TEST(StageMemoryTest, RecomputingKeepsOneArenaAndInputs) {
+  Scenario scenario = random_scenario(1);
+  for (const auto schedule : {plan::Schedule::gpipe, plan::Schedule::one_f_one_b,
+                              plan::Schedule::zb_h1, plan::Schedule::asynchronous}) {
+    scenario.plan = plan::equal_flops_plan(scenario.model,
+                                           {schedule, plan::WeightPolicy::stash, 8, {1, 1, 1, 1}});
+    const StageMemory all = memory_of(scenario, 0);
+    plan::set_recompute(scenario.plan, "0", "");
+    const StageMemory lean = memory_of(scenario, 0);
+    EXPECT_GE(all.activations.count, 4);
+    EXPECT_EQ(lean.activations.count, 1);
+    EXPECT_EQ(lean.inputs.count, all.inputs.count);
+    EXPECT_LT(lean.total(), all.total());
+  }
+}
+
 }  // namespace
 }  // namespace dynpipe::testing
