@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <time.h>
 
+#include <algorithm>
+
 #include "base/errors.hpp"
 
 namespace dynpipe::comm {
@@ -48,7 +50,10 @@ void Channel::Patience::look_again(const std::function<std::string()>& what) {
   }
   if (waited_s < policy.spin_s) return;
   timespec nap{};
-  nap.tv_nsec = static_cast<long>(policy.nap_s * 1e9);
+  constexpr double k_share_of_wait = 0.1;
+  const double nap_s =
+      std::max(policy.nap_s, std::min(k_share_of_wait * waited_s, policy.longest_nap_s));
+  nap.tv_nsec = static_cast<long>(nap_s * 1e9);
   nanosleep(&nap, nullptr);
 }
 

@@ -36,11 +36,13 @@ struct MessageName {
 using Ticket = std::size_t;
 
 /// How a blocked rank spends its time: it spins for a while where cores are its own, then sleeps
-/// between looks, so that a neighbour on the same core can work.
+/// between looks, so that a neighbour on the same core can work. Naps grow with the wait: short
+/// ones wake fast, long ones cost little, and a long wait can bear to end a little later.
 struct WaitPolicy {
   double deadline_s = 300;
   double spin_s = 0;
-  double nap_s = 100e-6;
+  double nap_s = 50e-6;
+  double longest_nap_s = 250e-6;
 };
 
 /// Named, non-blocking messages between ranks, and the only place where a rank waits.
