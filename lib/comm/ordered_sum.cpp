@@ -10,7 +10,7 @@ namespace {
 
 /// total = sum of parts[0..count), in that order; total may be one of them.
 template <typename T>
-void sum_in_order(std::vector<const std::byte*> parts, std::byte* total, std::size_t count) {
+void sum_in_order(std::span<const std::byte* const> parts, std::byte* total, std::size_t count) {
   auto* sum = reinterpret_cast<T*>(total);
   for (std::size_t i = 0; i < count; ++i) {
     T value = reinterpret_cast<const T*>(parts[0])[i];
@@ -37,6 +37,7 @@ OrderedSum::OrderedSum(Channel& channel, device::Device& device, std::vector<int
     sum.others = device.allocate(slice_of(self_).bytes * (ranks_.size() - 1));
     sum.arrivals.reserve(ranks_.size());
     sum.departures.reserve(2 * ranks_.size());
+    sum.parts.reserve(ranks_.size());
   }
   channel_.add_helper(this, [this] { help(); });
 }
@@ -95,16 +96,16 @@ bool OrderedSum::all_complete(std::vector<Ticket>& tickets) {
 
 void OrderedSum::add_up(Sum& sum) {
   const Slice mine = slice_of(self_);
-  std::vector<const std::byte*> parts;
+  sum.parts.clear();
   const std::byte* other = sum.others.data();
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    parts.push_back(r == self_ ? sum.buffer + mine.offset : other);
+    sum.parts.push_back(r == self_ ? sum.buffer + mine.offset : other);
     if (r != self_) other += mine.bytes;
   }
   std::byte* total = sum.buffer + mine.offset;
   const std::size_t count = mine.bytes / tensor::size_of(dtype_);
   stream_->wait(sum.ready);
-  device::launch(*stream_, [parts = std::move(parts), total, count, dtype = dtype_] {
+  device::launch(*stream_, [parts = std::span(sum.parts), total, count, dtype = dtype_] {
     if (dtype == tensor::DType::float64) {
       sum_in_order<double>(parts, total, count);
     } else {

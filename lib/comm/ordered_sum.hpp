@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "comm/channel.hpp"
@@ -50,6 +51,7 @@ class OrderedSum {
     std::vector<Ticket> arrivals;  ///< that the phase waits for
     std::vector<Ticket> departures;
     device::Event ready;
+    std::vector<const std::byte*> parts;  ///< of this slice, in the order of ranks
   };
 
   static Slice slice_of(std::size_t replica, std::size_t replicas, std::int64_t elements,

@@ -23,7 +23,8 @@ Portion Portion::after(const Portion& previous) const {
 
 Weights Portion::of(const Weights& all) const {
   return {part(all.parameters, first_parameter, parameters),
-          part(all.statistics, first_statistic, statistics)};
+          part(all.statistics, first_statistic, statistics),
+          part(all.backward_parameters, first_parameter, parameters)};
 }
 
 Gradients Portion::of(const Gradients& all) const {
@@ -51,17 +52,23 @@ Chain::Chain(std::span<const model::Layer> layers, Layout input_layout, std::int
       buffer = std::max(buffer, batch_bytes(layer->input(), max_samples, dtype_));
     }
     layer_scratch_bytes_ = std::max(layer_scratch_bytes_, device::aligned(layer->scratch_bytes()));
-    const std::size_t output_offset = arena_bytes_;
+    for (std::size_t p = 0; p < portion.parameters; ++p) {
+      parameter_layouts_.push_back(layer->parameter_layout(p));
+    }
+    const bool fused = index > 0 && layer->as_activation() != ops::Activation::none &&
+                       layers_.back().layer->fuses_activation();
+    if (fused) layers_.back().activation = layer->as_activation();
+    const std::size_t output_offset = fused ? layers_.back().output_offset : arena_bytes_;
     const std::size_t saved_offset =
-        output_offset + batch_bytes(layer->output(), max_samples, dtype_);
+        fused ? arena_bytes_ : output_offset + batch_bytes(layer->output(), max_samples, dtype_);
     arena_bytes_ = saved_offset + device::aligned(layer->saved_bytes());
     const std::size_t gradient_offset = deferred_bytes_;
     const bool keeps_gradient = layer->defers() && index + 1 < layers.size();
     const std::size_t deferred_offset =
         gradient_offset + (keeps_gradient ? batch_bytes(layer->output(), max_samples, dtype_) : 0);
     deferred_bytes_ = deferred_offset + device::aligned(layer->deferred_bytes());
-    layers_.push_back(
-        {std::move(layer), portion, output_offset, saved_offset, gradient_offset, deferred_offset});
+    layers_.push_back({std::move(layer), portion, output_offset, saved_offset, gradient_offset,
+                       deferred_offset, ops::Activation::none, fused});
   }
 }
 
@@ -81,10 +88,13 @@ Tensor Chain::output_in(std::byte* arena, std::int64_t n) const {
 void Chain::forward(const Pass& pass, const Weights& weights, const Tensor& x,
                     std::byte* arena) const {
   Tensor in = x;
+  Pass inner = pass;
   for (const Slot& slot : layers_) {
+    if (slot.done_before) continue;
     if (&slot != &layers_.front()) poll(pass);
     const Tensor out = output_of(slot, arena, x.shape[0]);
-    slot.layer->forward(pass, slot.portion.of(weights), in, out, arena + slot.saved_offset);
+    inner.activation = slot.activation;
+    slot.layer->forward(inner, slot.portion.of(weights), in, out, arena + slot.saved_offset);
     in = out;
   }
 }

@@ -26,7 +26,9 @@ struct Portion {
 /// Layers one after another: a stage of the pipeline, or the inside of a block.
 ///
 /// A microbatch's activations live in one arena of `arena_bytes()`: every layer's output and what
-/// it saved. Weights, gradients and statistics are flat lists in the order of the layers.
+/// it saved. Where a layer is but an activation and the one before it can do it too, the two share
+/// one output, which is written once; it has the bits that two would have. Weights, gradients and
+/// statistics are flat lists in the order of the layers.
 class Chain {
  public:
   /// `layers` (at least one) for microbatches of up to `max_samples`; they are not kept.
@@ -40,6 +42,9 @@ class Chain {
   int size() const { return static_cast<int>(layers_.size()); }
   /// All of the chain's parameters and statistics.
   Portion portion() const;
+
+  /// The layouts in which its layers want their parameters, and the gradients of these.
+  const std::vector<Layout>& parameter_layouts() const { return parameter_layouts_; }
 
   std::size_t arena_bytes() const { return arena_bytes_; }
   std::size_t scratch_bytes() const;
@@ -72,6 +77,8 @@ class Chain {
     std::size_t output_offset, saved_offset;  ///< in an arena
     /// In deferred memory: the gradient of its output, and what the layer itself defers.
     std::size_t gradient_offset, deferred_offset;
+    ops::Activation activation;  ///< that the layer does for the next
+    bool done_before;            ///< its forward, by the layer before it
   };
   enum class Part : bool { whole, input };
   void backward_layers(Part part, const Pass& pass, const Weights& weights, const Tensor& x,
@@ -82,6 +89,7 @@ class Chain {
   Tensor output_of(const Slot& slot, std::byte* arena, std::int64_t n) const;
 
   std::vector<Slot> layers_;
+  std::vector<Layout> parameter_layouts_;
   tensor::DType dtype_;
   std::size_t arena_bytes_ = 0;
   std::size_t deferred_bytes_ = 0;

@@ -41,16 +41,25 @@ struct Pass {
   std::uint64_t seed = 0;  ///< of the run
   std::int64_t epoch = 0;
   /// Number in the data set of each sample of the microbatch; lives until the pass has run.
-  std::span<const std::uint64_t> samples;
-  Scratch scratch;
+  std::span<const std::uint64_t> samples = {};
+  Scratch scratch = {};
   /// Called between the layers of a chain: where messages in flight are moved on. May be null.
   const std::function<void()>* between_layers = nullptr;
+  /// What a layer that `fuses_activation` does to its output before it writes it (forward only).
+  ops::Activation activation = ops::Activation::none;
 };
 
 /// A layer's weights of one version: views, in the order of LayerFacts.
 struct Weights {
   std::span<const Tensor> parameters;
   std::span<const Tensor> statistics;  ///< running statistics; read in evaluation only
+  /// The parameters again, in the order in which a backward pass had rather read them; empty: as
+  /// they are.
+  std::span<const Tensor> backward_parameters = {};
+
+  const Tensor& for_backward(std::size_t parameter) const {
+    return backward_parameters.empty() ? parameters[parameter] : backward_parameters[parameter];
+  }
 };
 
 /// Where a backward pass leaves what it found.
@@ -73,6 +82,13 @@ class Layer {
   Layout input_layout() const { return input_layout_; }
   Layout output_layout() const { return output_layout_; }
 
+  /// The layout in which the layer wants its parameter number `index`, and its gradient.
+  virtual Layout parameter_layout(std::size_t /*index*/) const { return Layout::plain; }
+  /// Whether `forward` heeds `Pass::activation`. Its backward then never reads y: it is the
+  /// activation's output.
+  virtual bool fuses_activation() const { return false; }
+  /// The activation that is all this layer does, so that the layer before may do it; or none.
+  virtual ops::Activation as_activation() const { return ops::Activation::none; }
   /// Bytes kept from a microbatch's forward to its backward besides x and y.
   virtual std::size_t saved_bytes() const { return 0; }
   /// Bytes that either pass takes from `Pass::scratch` at most.

@@ -31,8 +31,8 @@ std::vector<double> initial_values(const model::ParameterSpec& spec, const std::
 
 }  // namespace
 
-void FlatLayout::append(std::string name, const base::Shape& shape) {
-  entries_.push_back({std::move(name), shape, elements_});
+void FlatLayout::append(std::string name, const base::Shape& shape, tensor::Layout layout) {
+  entries_.push_back({std::move(name), shape, elements_, layout});
   elements_ += (shape.elements() + 15) / 16 * 16;
 }
 
@@ -40,16 +40,24 @@ std::vector<tensor::Tensor> FlatLayout::views(std::byte* data, tensor::DType dty
   std::vector<tensor::Tensor> views;
   for (const Entry& entry : entries_) {
     views.push_back({data + static_cast<std::size_t>(entry.offset) * tensor::size_of(dtype), dtype,
-                     tensor::Layout::plain, entry.shape});
+                     entry.layout, entry.shape});
   }
   return views;
 }
 
-FlatLayout parameter_layout(std::span<const model::Layer> layers) {
+FlatLayout FlatLayout::in_plain() const {
+  FlatLayout plain = *this;
+  for (Entry& entry : plain.entries_) entry.layout = tensor::Layout::plain;
+  return plain;
+}
+
+FlatLayout parameter_layout(std::span<const model::Layer> layers,
+                            std::span<const tensor::Layout> layouts) {
   FlatLayout layout;
+  auto next = layouts.begin();
   for (const model::Layer& layer : layers) {
     for (const auto& spec : layer.facts.parameters) {
-      layout.append(full_name(layer, spec.name), spec.shape);
+      layout.append(full_name(layer, spec.name), spec.shape, *next++);
     }
   }
   return layout;

@@ -18,22 +18,28 @@ class FlatLayout {
     std::string name;  ///< full: "conv1.weight"
     base::Shape shape;
     std::int64_t offset;  ///< in elements
+    tensor::Layout layout;
   };
 
-  void append(std::string name, const base::Shape& shape);
+  void append(std::string name, const base::Shape& shape,
+              tensor::Layout layout = tensor::Layout::plain);
   const std::vector<Entry>& entries() const { return entries_; }
   /// Length of the buffer, a multiple of 16.
   std::int64_t elements() const { return elements_; }
   /// Views of a buffer laid out so.
   std::vector<tensor::Tensor> views(std::byte* data, tensor::DType dtype) const;
+  /// The same places, every tensor in plain layout.
+  FlatLayout in_plain() const;
 
  private:
   std::vector<Entry> entries_;
   std::int64_t elements_ = 0;
 };
 
-/// Layouts of the parameters, or running statistics, of layers in order.
-FlatLayout parameter_layout(std::span<const model::Layer> layers);
+/// Layouts of the parameters, or running statistics, of layers in order. `layouts`: of each
+/// parameter, see Chain::parameter_layouts.
+FlatLayout parameter_layout(std::span<const model::Layer> layers,
+                            std::span<const tensor::Layout> layouts);
 FlatLayout statistic_layout(std::span<const model::Layer> layers);
 
 /// Momentum of each running statistic, in the order of `statistic_layout`.

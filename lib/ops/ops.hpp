@@ -30,6 +30,9 @@ struct Window {
 /// What a gradient does to what is there: `set` on a group's first microbatch, `add` on the others.
 enum class Accumulate : bool { set, add };
 
+/// What is done to an output before it is written: so that it is written once.
+enum class Activation : bool { none, relu };
+
 struct SgdStep {
   double learning_rate, momentum, weight_decay;
   bool nesterov;
@@ -43,8 +46,9 @@ struct AdamStep {
 
 /// The maths, declared once; every backend is tested against the readable one in `reference/`.
 ///
-/// Tensors are views of device memory of type `dtype()`; images are [N,C,H,W] in either layout,
-/// features [N,F] plain, weights and everything per channel plain. Every call is asynchronous on
+/// Tensors are views of device memory of type `dtype()`; images are [N,C,H,W], plain or blocked,
+/// features [N,F] plain, weights of convolutions plain or as `preferred_weights_layout` says,
+/// everything else plain. Every call is asynchronous on
 /// its stream and keeps no reference past its work. Outputs may not overlap inputs unless it says
 /// so. A batch of N = 0 is legal: nothing is read, and outputs with no batch dimension are left as
 /// they are under `add` and zeroed under `set`. An object serves one stream at a time: backends
@@ -62,11 +66,20 @@ class Ops {
   /// plain.
   virtual void reorder(Stream&, const Tensor& x, const Tensor& y) = 0;
 
-  /// y[n,o,:,:] = sum_c w[o,c] * x[n,c] + b[o]. x [N,C,H,W], w [O,C,KH,KW], b [O] or empty, y
-  /// [N,O,H',W'].
+  /// The layout in which this backend wants the weights [O,C,KH,KW] of a convolution between images
+  /// in these layouts. Elementwise work on weights in any layout is that on plain ones.
+  virtual Layout preferred_weights_layout(const Window&, const base::Shape& w, Layout x,
+                                          Layout y) const = 0;
+  /// The layout in which `conv2d_backward_input` had rather read weights that lie in `layout`.
+  virtual Layout backward_weights_layout(Layout layout) const = 0;
+  /// y = w [O,C,KH,KW], in y's layout.
+  virtual void reorder_weights(Stream&, const Tensor& w, const Tensor& y) = 0;
+
+  /// y[n,o,:,:] = activation(sum_c w[o,c] * x[n,c] + b[o]). x [N,C,H,W], w [O,C,KH,KW], b [O] or
+  /// empty, y [N,O,H',W'].
   virtual void conv2d(Stream&, const Window&, const Tensor& x, const Tensor& w, const Tensor& b,
-                      const Tensor& y) = 0;
-  /// dx from dy and w.
+                      const Tensor& y, Activation) = 0;
+  /// dx from dy and w. Without the activation, here and below.
   virtual void conv2d_backward_input(Stream&, const Window&, const Tensor& dy, const Tensor& w,
                                      const Tensor& dx) = 0;
   /// dw, and db unless empty, from dy and x.
@@ -81,16 +94,16 @@ class Ops {
   virtual void linear_backward_weights(Stream&, const Tensor& dy, const Tensor& x, Accumulate,
                                        const Tensor& dw, const Tensor& db) = 0;
 
-  /// y = gamma (x - mean) / sqrt(variance + epsilon) + beta per channel, mean and (biased) variance
-  /// [C] taken over N, H, W and written out. x [N,C,H,W] with N >= 1.
+  /// y = activation(gamma (x - mean) / sqrt(variance + epsilon) + beta) per channel, mean and
+  /// (biased) variance [C] taken over N, H, W and written out. x [N,C,H,W] with N >= 1.
   virtual void batchnorm(Stream&, double epsilon, const Tensor& x, const Tensor& gamma,
                          const Tensor& beta, const Tensor& y, const Tensor& mean,
-                         const Tensor& variance) = 0;
+                         const Tensor& variance, Activation) = 0;
   /// The same with given mean and variance, which are read.
   virtual void batchnorm_inference(Stream&, double epsilon, const Tensor& x, const Tensor& gamma,
                                    const Tensor& beta, const Tensor& mean, const Tensor& variance,
-                                   const Tensor& y) = 0;
-  /// dx, dgamma, dbeta of `batchnorm`, through mean and variance too.
+                                   const Tensor& y, Activation) = 0;
+  /// dx, dgamma, dbeta of `batchnorm` without its activation, through mean and variance too.
   virtual void batchnorm_backward(Stream&, double epsilon, const Tensor& dy, const Tensor& x,
                                   const Tensor& gamma, const Tensor& mean, const Tensor& variance,
                                   const Tensor& dx, Accumulate, const Tensor& dgamma,
@@ -118,8 +131,8 @@ class Ops {
   virtual void avgpool(Stream&, const Window&, const Tensor& x, const Tensor& y) = 0;
   virtual void avgpool_backward(Stream&, const Window&, const Tensor& dy, const Tensor& dx) = 0;
 
-  /// y = a + b, all of one shape and layout. y may be a or b.
-  virtual void add(Stream&, const Tensor& a, const Tensor& b, const Tensor& y) = 0;
+  /// y = activation(a + b), all of one shape and layout. y may be a or b.
+  virtual void add(Stream&, const Tensor& a, const Tensor& b, const Tensor& y, Activation) = 0;
 
   /// y = x keep / (1 - p), where element i (logical row-major index within its sample) of sample n
   /// is kept if word i mod 4 of key.block(i / 4, samples[n]) is at least p 2^32. The same call with

@@ -10,13 +10,14 @@ BufferPool::BufferPool(std::string what, device::Device& device, const Buffers& 
     buffers_.push_back(device.allocate(buffers.bytes));
     returned_.push_back({static_cast<std::size_t>(i), {}, std::nullopt});
   }
+  here_ = returned_.size();
 }
 
 BufferPool::Lease BufferPool::acquire(comm::Channel& channel, device::Stream& stream) {
-  if (returned_.empty())
-    throw std::logic_error("the schedule needs more " + what_ + " than it said");
-  const Returned next = returned_.front();
-  returned_.pop_front();
+  if (here_ == 0) throw std::logic_error("the schedule needs more " + what_ + " than it said");
+  const Returned next = std::move(returned_[first_]);
+  first_ = (first_ + 1) % returned_.size();
+  --here_;
   std::byte* data = buffers_[next.index].data();
   if (!next.departing) return {next.index, data, next.free};
   channel.wait(*next.departing);
@@ -29,11 +30,13 @@ void BufferPool::release(const Lease& lease, device::Stream& stream,
   // A message still leaving reads the buffer outside the stream's order: `acquire` discards it
   // then.
   if (!departing) stream.discard(lease.data, bytes_);
-  returned_.push_back({lease.index, stream.record(), departing});
+  returned_[(first_ + here_) % returned_.size()] = {lease.index, stream.record(), departing};
+  ++here_;
 }
 
 void BufferPool::settle(comm::Channel& channel) {
-  for (Returned& returned : returned_) {
+  for (std::size_t i = 0; i < here_; ++i) {
+    Returned& returned = returned_[(first_ + i) % returned_.size()];
     if (returned.departing) channel.wait(*returned.departing);
     returned.departing.reset();
   }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +42,9 @@ class BufferPool {
   /// Block until every message that left from a buffer is gone.
   void settle(comm::Channel& channel);
   std::size_t bytes() const { return bytes_; }
+  std::size_t size() const { return buffers_.size(); }
+  /// Of the buffer of that index in a lease.
+  std::byte* data(std::size_t index) const { return buffers_[index].data(); }
 
  private:
   struct Returned {
@@ -54,7 +56,9 @@ class BufferPool {
   std::string what_;
   std::size_t bytes_;
   std::vector<device::Buffer> buffers_;
-  std::deque<Returned> returned_;
+  /// The buffers that are here, the longest first: a ring of `here_` from `first_` on.
+  std::vector<Returned> returned_;
+  std::size_t first_ = 0, here_ = 0;
 };
 
 }  // namespace dynpipe::pipeline

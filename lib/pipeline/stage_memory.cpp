@@ -5,6 +5,7 @@
 #include "comm/ordered_sum.hpp"
 #include "nn/parameters.hpp"
 #include "pipeline/metrics_link.hpp"
+#include "pipeline/weight_store.hpp"
 
 namespace dynpipe::pipeline {
 namespace {
@@ -28,7 +29,7 @@ int loss_totals_in_flight(const plan::Stage& stage, int microbatches) {
 }  // namespace
 
 std::size_t StageMemory::total() const {
-  std::size_t bytes = running_statistics + scratch + loss_messages;
+  std::size_t bytes = relaid_weights + running_statistics + scratch + loss_messages;
   for (const Buffers& buffers :
        {inputs, activations, outgoing_activations, incoming_gradients, outgoing_gradients,
         deferred_gradients, gradient_sums, loss_totals, replica_sums, weights, optimizer_states}) {
@@ -85,7 +86,8 @@ StageMemory stage_memory(const model::Model& model, const plan::Plan& plan, int 
   const nn::Chain chain = stage_chain(model, plan, s, max_samples, ops);
   const schedule::Footprint need = largest_footprint(plan, rank);
   const std::span<const model::Layer> layers = plan::layers_of(model, stage);
-  const std::int64_t parameters = nn::parameter_layout(layers).elements();
+  const std::int64_t parameters =
+      nn::parameter_layout(layers, chain.parameter_layouts()).elements();
   const std::int64_t statistics = nn::statistic_layout(layers).elements();
   const std::int64_t sum_elements = parameters + plan.microbatches * statistics;
   const auto bytes = [&](std::int64_t elements) {
@@ -113,6 +115,7 @@ StageMemory stage_memory(const model::Model& model, const plan::Plan& plan, int 
   }
   memory.weights = {bytes(parameters), plan.delay(s) + 1};
   memory.optimizer_states = {bytes(parameters), optimizer.states()};
+  if (WeightStore::relays(chain.parameter_layouts())) memory.relaid_weights = bytes(parameters);
   memory.running_statistics = bytes(statistics);
   memory.scratch = chain.scratch_bytes();
   if (rank == 0) memory.loss_messages = MetricsLink::bytes(plan);

@@ -37,6 +37,7 @@ struct StageMemory {
   // Of the stage's layers. In bytes.
   Buffers weights;  ///< versions of all parameters
   Buffers optimizer_states;
+  std::size_t relaid_weights = 0;  ///< the order of backward passes, where it is another one
   std::size_t running_statistics = 0;
   std::size_t scratch = 0;
   std::size_t loss_messages = 0;  ///< on rank 0

@@ -11,14 +11,15 @@
 
 namespace dynpipe::pipeline {
 
-WeightStore::WeightStore(std::span<const model::Layer> layers, int delay,
-                         const nn::OptimizerSettings& optimizer, tensor::DType dtype,
+WeightStore::WeightStore(std::span<const model::Layer> layers,
+                         std::span<const tensor::Layout> layouts, int delay,
+                         const nn::OptimizerSettings& optimizer, const ops::Ops& ops,
                          device::Device& device)
-    : parameters_(nn::parameter_layout(layers)),
+    : parameters_(nn::parameter_layout(layers, layouts)),
       statistics_(nn::statistic_layout(layers)),
       momenta_(nn::statistic_momenta(layers)),
       optimizer_(optimizer),
-      dtype_(dtype),
+      dtype_(ops.dtype()),
       running_(allocate(statistics_, device)) {
   for (int v = 0; v <= delay; ++v) versions_.push_back(allocate(parameters_, device));
   for (int i = 0; i < optimizer.states(); ++i) states_.push_back(allocate(parameters_, device));
@@ -26,6 +27,22 @@ WeightStore::WeightStore(std::span<const model::Layer> layers, int delay,
   for (std::size_t p = 0; p < state_views_.size(); ++p) {
     for (const Flat& state : states_) state_views_[p].push_back(state.views[p]);
   }
+  if (!relays(layouts)) return;
+  relaid_ =
+      device.allocate(static_cast<std::size_t>(parameters_.elements()) * tensor::size_of(dtype_));
+  backward_views_ = parameters_.views(relaid_.data(), dtype_);
+  for (tensor::Tensor& view : backward_views_) {
+    view.layout = ops.backward_weights_layout(view.layout);
+  }
+}
+
+bool WeightStore::relays(std::span<const tensor::Layout> layouts) {
+  return std::any_of(layouts.begin(), layouts.end(),
+                     [](tensor::Layout layout) { return layout != tensor::Layout::plain; });
+}
+
+bool WeightStore::is_plain(std::size_t parameter) const {
+  return parameters_.entries()[parameter].layout == tensor::Layout::plain;
 }
 
 WeightStore::Flat WeightStore::allocate(const nn::FlatLayout& layout,
@@ -55,6 +72,36 @@ nn::Weights WeightStore::weights(std::int64_t version) const {
   return {at(version).views, running_.views};
 }
 
+nn::Weights WeightStore::weights_for_backward(ops::Ops& ops, device::Stream& stream,
+                                              std::int64_t version) {
+  const Flat& flat = at(version);
+  if (backward_views_.empty()) return weights(version);
+  if (version != backward_version_) {
+    for (std::size_t p = 0; p < flat.views.size(); ++p) {
+      const tensor::Layout from = flat.views[p].layout;
+      tensor::Tensor& view = backward_views_[p];
+      if (ops.backward_weights_layout(from) == from) {
+        view = flat.views[p];
+      } else {
+        ops.reorder_weights(stream, flat.views[p], view);
+      }
+    }
+    backward_version_ = version;
+  }
+  return {flat.views, running_.views, backward_views_};
+}
+
+std::vector<tensor::Tensor> WeightStore::plain_views(const Flat& from) const {
+  std::vector<tensor::Tensor> plain = from.views;
+  const auto relaid = relaid_.data() == nullptr
+                          ? std::vector<tensor::Tensor>{}
+                          : parameters_.in_plain().views(relaid_.data(), dtype_);
+  for (std::size_t p = 0; p < plain.size(); ++p) {
+    if (!is_plain(p)) plain[p] = relaid[p];
+  }
+  return plain;
+}
+
 void WeightStore::update(ops::Ops& ops, device::Stream& stream, double learning_rate,
                          std::span<const tensor::Tensor> gradients) {
   const Flat& from = at(newest_);
@@ -74,8 +121,8 @@ void WeightStore::fold(ops::Ops& ops, device::Stream& stream,
   }
 }
 
-void WeightStore::load(const tensor::StateDict& state, std::int64_t version,
-                       const std::string& source) {
+void WeightStore::load(ops::Ops& ops, device::Stream& stream, const tensor::StateDict& state,
+                       std::int64_t version, const std::string& source) {
   const auto take = [&](const nn::FlatLayout& layout, const std::vector<tensor::Tensor>& views) {
     for (std::size_t i = 0; i < views.size(); ++i) {
       const auto& entry = layout.entries()[i];
@@ -92,9 +139,22 @@ void WeightStore::load(const tensor::StateDict& state, std::int64_t version,
   };
   base_ = newest_ = version;
   steps_ = 0;
-  take(parameters_, at(version).views);
   take(statistics_, running_.views);
+  const std::vector<tensor::Tensor> plain = plain_views(at(version));
+  take(parameters_, plain);
+  for (std::size_t p = 0; p < plain.size(); ++p) {
+    if (!is_plain(p)) ops.reorder_weights(stream, plain[p], at(version).views[p]);
+  }
+  backward_version_ = -1;
   for (const Flat& flat : states_) std::memset(flat.buffer.data(), 0, flat.buffer.bytes());
+}
+
+void WeightStore::prepare_save(ops::Ops& ops, device::Stream& stream) {
+  const std::vector<tensor::Tensor> plain = plain_views(at(newest_));
+  for (std::size_t p = 0; p < plain.size(); ++p) {
+    if (!is_plain(p)) ops.reorder_weights(stream, at(newest_).views[p], plain[p]);
+  }
+  backward_version_ = -1;
 }
 
 tensor::StateDict WeightStore::save() const {
@@ -104,7 +164,7 @@ tensor::StateDict WeightStore::save() const {
       state[layout.entries()[i].name] = tensor::to_host(views[i]);
     }
   };
-  put(parameters_, at(newest_).views);
+  put(parameters_, plain_views(at(newest_)));
   put(statistics_, running_.views);
   return state;
 }

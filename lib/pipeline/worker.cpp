@@ -48,14 +48,17 @@ Worker::Worker(const WorkerSetup& setup)
       channel_(setup.channel),
       stream_(setup.device.make_stream(fmt::format("compute {}", rank_))),
       chain_(stage_chain(setup.model, plan_, stage_, setup.max_samples, setup.ops)),
-      weights_(plan::layers_of(setup.model, own_), plan_.delay(stage_), setup.optimizer,
-               setup.ops.dtype(), setup.device),
+      weights_(plan::layers_of(setup.model, own_), chain_.parameter_layouts(), plan_.delay(stage_),
+               setup.optimizer, setup.ops, setup.device),
       scratch_(setup.device.allocate(chain_.scratch_bytes())),
       poll_([this] { channel_.poll(); }) {
   const StageMemory memory =
       stage_memory(setup.model, plan_, rank_, setup.max_samples, setup.optimizer, ops_);
   pools_ = std::make_unique<Pools>(
       memory, arena_layout(chain_, last_stage(), setup.max_samples, ops_.dtype()), setup.device);
+  for (std::size_t i = 0; i < pools_->sums.size(); ++i) {
+    sum_views_.push_back(views_of_sum(pools_->sums.data(i)));
+  }
   if (own_.replicas() > 1) {
     reduction_ =
         std::make_unique<comm::OrderedSum>(channel_, setup.device, own_.ranks, ops_.dtype(),
@@ -76,7 +79,13 @@ Worker::~Worker() {
 }  // what it still runs uses everything else
 
 void Worker::load(const tensor::StateDict& state, std::int64_t version, const std::string& source) {
-  weights_.load(state, version, source);
+  weights_.load(ops_, *stream_, state, version, source);
+}
+
+tensor::StateDict Worker::state() {
+  weights_.prepare_save(ops_, *stream_);
+  drain();
+  return weights_.save();
 }
 
 void Worker::train(schedule::Segment segment, std::int64_t epoch, const Feed& feed) {
@@ -97,15 +106,15 @@ EvaluationTotals Worker::evaluate(std::int64_t count, const Feed& feed) {
   execute(schedule::evaluation_stream(plan_, rank_, count));
   drain();
   EvaluationTotals result;
-  const auto found = totals_.find(k_evaluation);
-  if (found == totals_.end()) return result;
-  const auto* totals = reinterpret_cast<const double*>(found->second.data);
+  const BufferPool::Lease* found = totals_.find(k_evaluation);
+  if (found == nullptr) return result;
+  const auto* totals = reinterpret_cast<const double*>(found->data);
   result = {totals[0], totals[1], 0};
   for (std::int64_t k = 0; k < count; ++k) {
     if (plan_.owner(stage_, k) == rank_) result.samples += static_cast<double>(feed.size(k));
   }
-  pools_->totals.release(found->second, *stream_);
-  totals_.erase(found);
+  pools_->totals.release(*found, *stream_);
+  totals_.close(k_evaluation);
   return result;
 }
 
@@ -142,7 +151,7 @@ void Worker::execute(const schedule::Instruction& instruction) {
 
 void Worker::receive(const schedule::Instruction& instruction) {
   const bool activation = instruction.payload == schedule::Payload::activation;
-  Flight& flight = flights_[instruction.index];
+  Flight& flight = flights_.open(instruction.index);
   BufferPool& pool = activation ? pools_->inputs : pools_->gradients;
   BufferPool::Lease& lease = activation ? flight.input : flight.gradient;
   lease = pool.acquire(channel_, *stream_);
@@ -172,7 +181,7 @@ void Worker::send(const schedule::Instruction& instruction) {
     flight.departure = leaving;
     if (training_) return;  // the arena is needed until the backward
     pools_->arenas.release(flight.arena, *stream_, flight.departure);
-    flights_.erase(instruction.index);
+    flights_.close(instruction.index);
   } else {
     const Tensor dx = input_gradient_of(flight, n);
     const comm::Ticket leaving = channel_.send(name, {dx.data, dx.bytes()}, stream_->record());
@@ -183,7 +192,7 @@ void Worker::send(const schedule::Instruction& instruction) {
 }
 
 void Worker::forward(std::int64_t microbatch, bool lean) {
-  Flight& flight = flights_[microbatch];
+  Flight& flight = flights_.open(microbatch);
   const std::int64_t n = feed_->size(microbatch);
   if (!first_stage()) await(flight.activation_arrival, times_.wait_activation);
   flight.arena = acquire_after_send(pools_->arenas);
@@ -213,7 +222,7 @@ void Worker::forward(std::int64_t microbatch, bool lean) {
   pools_->inputs.release(flight.input, *stream_);
   if (last_stage()) {
     pools_->arenas.release(flight.arena, *stream_);
-    flights_.erase(microbatch);
+    flights_.close(microbatch);
   }
 }
 
@@ -238,9 +247,10 @@ void Worker::run_chain(std::int64_t microbatch, Flight& flight) {
 
 void Worker::add_loss(std::int64_t microbatch, const Flight& flight, LossGradient gradient) {
   const std::int64_t group = training_ ? microbatch / plan_.microbatches : k_evaluation;
-  const bool fresh = !totals_.contains(group);
-  if (fresh) totals_[group] = pools_->totals.acquire(channel_, *stream_);
-  find_loss(microbatch, flight, totals_in(totals_[group].data),
+  const bool fresh = totals_.find(group) == nullptr;
+  BufferPool::Lease& lease = totals_.open(group);
+  if (fresh) lease = pools_->totals.acquire(channel_, *stream_);
+  find_loss(microbatch, flight, totals_in(lease.data),
             fresh ? ops::Accumulate::set : ops::Accumulate::add, gradient);
 }
 
@@ -271,8 +281,8 @@ void Worker::backward(std::int64_t microbatch) {
   const std::int64_t n = feed_->size(microbatch);
   const std::int64_t group = microbatch / plan_.microbatches;
   GroupSum& sum = open_sum(group);
-  chain_.backward(pass_over(microbatch), weights_.weights(weights_.version_of(group)),
-                  input_of(flight, n), output_gradient_of(flight, n), flight.arena.data,
+  chain_.backward(pass_over(microbatch), backward_weights(group), input_of(flight, n),
+                  output_gradient_of(flight, n), flight.arena.data,
                   gradients_in(sum, microbatch, sum.input_parts), input_gradient_of(flight, n));
   sum.input_parts = sum.weight_parts = true;
   end_backward(microbatch, flight);
@@ -286,8 +296,8 @@ void Worker::backward_input(std::int64_t microbatch) {
   const std::int64_t group = microbatch / plan_.microbatches;
   GroupSum& sum = open_sum(group);
   flight.deferred = pools_->deferred.acquire(channel_, *stream_);
-  chain_.backward_input(pass_over(microbatch), weights_.weights(weights_.version_of(group)),
-                        input_of(flight, n), output_gradient_of(flight, n), flight.arena.data,
+  chain_.backward_input(pass_over(microbatch), backward_weights(group), input_of(flight, n),
+                        output_gradient_of(flight, n), flight.arena.data,
                         gradients_in(sum, microbatch, sum.input_parts),
                         input_gradient_of(flight, n), flight.deferred.data);
   sum.input_parts = true;
@@ -325,7 +335,7 @@ void Worker::end_backward(std::int64_t microbatch, Flight& flight) {
 
 void Worker::forget_if_done(std::int64_t microbatch, const Flight& flight) {
   const bool gradient_gone = first_stage() || flight.gradient_sent;
-  if (flight.backward_done && gradient_gone) flights_.erase(microbatch);
+  if (flight.backward_done && gradient_gone) flights_.close(microbatch);
 }
 
 Tensor Worker::input_of(const Flight& flight, std::int64_t n) const {
@@ -348,32 +358,37 @@ Tensor Worker::input_gradient_of(const Flight& flight, std::int64_t n) const {
 }
 
 nn::Gradients Worker::gradients_in(const GroupSum& sum, std::int64_t microbatch, bool begun) const {
-  return {sum.parameters, begun ? ops::Accumulate::add : ops::Accumulate::set,
-          sum.statistics[static_cast<std::size_t>(microbatch % plan_.microbatches)]};
+  const SumViews& views = sum_views_[sum.lease.index];
+  return {views.parameters, begun ? ops::Accumulate::add : ops::Accumulate::set,
+          views.statistics[static_cast<std::size_t>(microbatch % plan_.microbatches)]};
 }
 
 Worker::GroupSum& Worker::open_sum(std::int64_t group) {
-  const auto [entry, fresh] = sums_.try_emplace(group);
-  GroupSum& sum = entry->second;
-  if (!fresh) return sum;
+  if (GroupSum* open = sums_.find(group)) return *open;
+  GroupSum& sum = sums_.open(group);
   sum.lease = pools_->sums.acquire(channel_, *stream_);
-  const tensor::DType dtype = ops_.dtype();
-  const auto at = [&](std::int64_t element) {
-    return sum.lease.data + static_cast<std::size_t>(element) * tensor::size_of(dtype);
-  };
-  const std::int64_t parameters = weights_.parameters().elements();
-  const std::int64_t statistics = weights_.statistics().elements();
-  sum.parameters = weights_.parameters().views(sum.lease.data, dtype);
-  for (int j = 0; j < plan_.microbatches; ++j) {
-    sum.statistics.push_back(weights_.statistics().views(at(parameters + j * statistics), dtype));
-  }
   // Replicas add up each other's statistics: those of microbatches that are not this one's are
   // zero.
-  if (reduction_ && statistics > 0) {
+  if (reduction_ && weights_.statistics().elements() > 0) {
+    const Tensor& first = sum_views_[sum.lease.index].statistics.front().front();
     ops_.fill(*stream_, 0,
-              {at(parameters), dtype, tensor::Layout::plain, {statistics * plan_.microbatches}});
+              {first.data,
+               ops_.dtype(),
+               tensor::Layout::plain,
+               {weights_.statistics().elements() * plan_.microbatches}});
   }
   return sum;
+}
+
+Worker::SumViews Worker::views_of_sum(std::byte* data) const {
+  const std::size_t size = tensor::size_of(ops_.dtype());
+  std::byte* next = data + static_cast<std::size_t>(weights_.parameters().elements()) * size;
+  SumViews views{weights_.parameters().views(data, ops_.dtype()), {}};
+  for (int j = 0; j < plan_.microbatches; ++j) {
+    views.statistics.push_back(weights_.statistics().views(next, ops_.dtype()));
+    next += static_cast<std::size_t>(weights_.statistics().elements()) * size;
+  }
+  return views;
 }
 
 void Worker::reduce_start(std::int64_t group) {
@@ -386,15 +401,16 @@ void Worker::reduce_start(std::int64_t group) {
   if (reduction_) reduction_->start(group, sum.lease.data, stream_->record());
   if (!last_stage()) return;
 
-  if (!totals_.contains(group)) {
-    totals_[group] = pools_->totals.acquire(channel_, *stream_);
-    const Tensor totals = totals_in(totals_[group].data);
+  if (totals_.find(group) == nullptr) {
+    BufferPool::Lease& lease = totals_.open(group);
+    lease = pools_->totals.acquire(channel_, *stream_);
+    const Tensor totals = totals_in(lease.data);
     const Tensor no_labels{nullptr, tensor::DType::int32, tensor::Layout::plain, {0}};
     ops_.softmax_cross_entropy(*stream_, image(nullptr, chain_.output(), tensor::Layout::plain, 0),
                                no_labels, 0, ops::Accumulate::set, totals, {});
   }
-  const auto node = totals_.extract(group);
-  const BufferPool::Lease& totals = node.mapped();
+  const BufferPool::Lease totals = totals_.at(group);
+  totals_.close(group);
   const comm::Ticket leaving = channel_.send({comm::Payload::metrics, group, rank_, 0},
                                              {totals.data, 2 * sizeof(double)}, stream_->record());
   pools_->totals.release(totals, *stream_, leaving);
@@ -409,15 +425,16 @@ void Worker::update_wait(std::int64_t group) {
 
 void Worker::update(std::int64_t group) {
   const double began_s = setup_.clock.now_s();
-  const auto node = sums_.extract(group);
-  const GroupSum& sum = node.mapped();
-  weights_.update(ops_, *stream_, setup_.learning_rate.at(group), sum.parameters);
+  const BufferPool::Lease lease = sums_.at(group).lease;
+  const SumViews& views = sum_views_[lease.index];
+  sums_.close(group);
+  weights_.update(ops_, *stream_, setup_.learning_rate.at(group), views.parameters);
   for (int j = 0; j < plan_.microbatches; ++j) {
     if (feed_->size(group * plan_.microbatches + j) > 0) {
-      weights_.fold(ops_, *stream_, sum.statistics[static_cast<std::size_t>(j)]);
+      weights_.fold(ops_, *stream_, views.statistics[static_cast<std::size_t>(j)]);
     }
   }
-  pools_->sums.release(sum.lease, *stream_);
+  pools_->sums.release(lease, *stream_);
   charge(times_.update, began_s);
 }
 
@@ -443,6 +460,10 @@ BufferPool::Lease Worker::acquire_after_send(BufferPool& pool) {
   BufferPool::Lease lease = pool.acquire(channel_, *stream_);
   if (training_) charge(times_.wait_send, began_s);
   return lease;
+}
+
+nn::Weights Worker::backward_weights(std::int64_t group) {
+  return weights_.weights_for_backward(ops_, *stream_, weights_.version_of(group));
 }
 
 nn::Pass Worker::pass_over(std::int64_t microbatch) const {

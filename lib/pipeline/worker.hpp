@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -16,6 +15,7 @@
 #include "pipeline/buffer_pool.hpp"
 #include "pipeline/feed.hpp"
 #include "pipeline/metrics_link.hpp"
+#include "pipeline/slots.hpp"
 #include "pipeline/weight_store.hpp"
 #include "plan/plan.hpp"
 #include "schedule/schedule.hpp"
@@ -72,7 +72,7 @@ class Worker {
   /// evaluation_stream.
   EvaluationTotals evaluate(std::int64_t count, const Feed& feed);
   /// The newest version of this stage's weights, and its running statistics.
-  tensor::StateDict state() const { return weights_.save(); }
+  tensor::StateDict state();
   const StageTimes& times() const { return times_; }
 
  private:
@@ -83,11 +83,14 @@ class Worker {
     std::optional<comm::Ticket> activation_arrival, gradient_arrival, departure;
     bool gradient_sent = false, backward_done = false;
   };
+  /// What lies in a buffer of a group's gradients.
+  struct SumViews {
+    std::vector<tensor::Tensor> parameters;
+    std::vector<std::vector<tensor::Tensor>> statistics;  ///< [microbatch of the group]
+  };
   /// A group between its first backward and its update.
   struct GroupSum {
     BufferPool::Lease lease;
-    std::vector<tensor::Tensor> parameters;
-    std::vector<std::vector<tensor::Tensor>> statistics;  ///< [microbatch of the group]
     /// What some microbatch has left: by the input part of its backward, by the weight part.
     bool input_parts = false, weight_parts = false;
   };
@@ -108,6 +111,7 @@ class Worker {
 
   void drain();
   GroupSum& open_sum(std::int64_t group);
+  SumViews views_of_sum(std::byte* data) const;
   /// Waits for what a backward needs.
   Flight& begin_backward(std::int64_t microbatch);
   /// Gives back what it used.
@@ -133,6 +137,8 @@ class Worker {
   /// Length of a group's gradient buffer: parameters, then each microbatch's statistics.
   std::int64_t sum_elements() const;
   void await(std::optional<comm::Ticket>& arrival, double& waited_s);
+  /// The weights that a group's backward passes read.
+  nn::Weights backward_weights(std::int64_t group);
   nn::Pass pass_over(std::int64_t microbatch) const;
   tensor::Tensor image(std::byte* data, const base::Shape& sample, tensor::Layout layout,
                        std::int64_t n) const;
@@ -159,9 +165,10 @@ class Worker {
   const Feed* feed_ = nullptr;  ///< of the segment under way
   bool training_ = false;
   std::int64_t epoch_ = 0;
-  std::unordered_map<std::int64_t, Flight> flights_;
-  std::unordered_map<std::int64_t, GroupSum> sums_;
-  std::unordered_map<std::int64_t, BufferPool::Lease> totals_;
+  Slots<Flight> flights_;  ///< by microbatch
+  Slots<GroupSum> sums_;   ///< by group
+  Slots<BufferPool::Lease> totals_;
+  std::vector<SumViews> sum_views_;  ///< of each buffer of sums
   StageTimes times_;
 };
 

@@ -13,9 +13,14 @@ enum class DType : std::uint8_t { float32, float64, int32 };
 std::size_t size_of(DType dtype);
 std::string_view name_of(DType dtype);
 
-/// Order of the elements in memory. `plain` is row-major in the logical order. `blocked` is the
-/// backend's own order for images, of the same size as plain; only its `Ops` knows it.
-enum class Layout : std::uint8_t { plain, blocked };
+/// Order of the elements in memory. `plain` is row-major in the logical order. The others are the
+/// backend's own, of the same size as plain; only its `Ops` knows them.
+enum class Layout : std::uint8_t {
+  plain,
+  blocked,     ///< of images, and of a convolution's weights
+  transposed,  ///< of a convolution's weights: as the gradient of its input reads them
+  rows,        ///< of a convolution's weights: as the matrix of a product
+};
 
 /// A view of memory that somebody else owns, with its logical shape, e.g. [N,C,H,W].
 struct Tensor {

@@ -20,6 +20,7 @@ namespace dynpipe::test {
 
 using base::Shape;
 using ops::Accumulate;
+using ops::Activation;
 using ops::Ops;
 using ops::Window;
 using tensor::DType;
@@ -115,9 +116,26 @@ class BackendTest : public testing::TestWithParam<Backend> {
     return result;
   }
 
+  /// A convolution's weights, in one of the layouts in which this backend must take them.
+  Tensor upload_weights(const Array& array, Layout layout) {
+    const Tensor plain = upload(array);
+    if (layout == Layout::plain) return plain;
+    const Tensor result = poisoned(array.shape, layout);
+    ops_->reorder_weights(*stream_, plain, result);
+    return result;
+  }
+  /// Those for a convolution between images in these layouts.
+  std::vector<Layout> weights_layouts(const Window& window, const Shape& w, Layout x,
+                                      Layout y) const {
+    const Layout preferred = ops_->preferred_weights_layout(window, w, x, y);
+    if (preferred == Layout::plain) return {Layout::plain};
+    return {Layout::plain, preferred};
+  }
+
   /// Where a call is to leave a gradient: holds `before` under `add`, and nothing under `set`.
-  Tensor gradient(Accumulate accumulate, const Array& before) {
-    return accumulate == Accumulate::add ? upload(before) : poisoned(before.shape);
+  Tensor gradient(Accumulate accumulate, const Array& before, Layout layout = Layout::plain) {
+    return accumulate == Accumulate::add ? upload_weights(before, layout)
+                                         : poisoned(before.shape, layout);
   }
 
   Array download(const Tensor& tensor) {
@@ -126,6 +144,18 @@ class BackendTest : public testing::TestWithParam<Backend> {
       plain = poisoned(tensor.shape);
       ops_->reorder(*stream_, tensor, plain);
     }
+    return download_plain(plain);
+  }
+  Array download_weights(const Tensor& tensor) {
+    Tensor plain = tensor;
+    if (tensor.layout != Layout::plain) {
+      plain = poisoned(tensor.shape);
+      ops_->reorder_weights(*stream_, tensor, plain);
+    }
+    return download_plain(plain);
+  }
+  Array download_plain(const Tensor& tensor) {
+    const Tensor& plain = tensor;
     finish();
     Array array(tensor.shape);
     for (std::size_t i = 0; i < array.size(); ++i) {
@@ -173,7 +203,17 @@ class BackendTest : public testing::TestWithParam<Backend> {
 };
 
 inline std::string name_of(Layout layout) {
-  return layout == Layout::plain ? "plain" : "blocked";
+  switch (layout) {
+    case Layout::plain:
+      return "plain";
+    case Layout::blocked:
+      return "blocked";
+    case Layout::transposed:
+      return "transposed";
+    case Layout::rows:
+      return "rows";
+  }
+  return "?";
 }
 
 inline std::string name_of(Accumulate accumulate) {

@@ -74,7 +74,7 @@ TEST_P(BatchnormTest, NormalisesWithTheBatchsOwnStatistics) {
       const Tensor y = poisoned(shape, layout), mean = poisoned({shape[1]}),
                    variance = poisoned({shape[1]});
       ops().batchnorm(stream(), k_epsilon, upload(x, layout), upload(gamma), upload(beta), y, mean,
-                      variance);
+                      variance, Activation::none);
 
       const Statistics s = statistics(x);
       const Array mean_bound =
@@ -107,7 +107,7 @@ TEST_P(BatchnormTest, InferenceUsesTheGivenStatistics) {
       const Array mean = values.uniform({shape[1]}), variance = values.uniform({shape[1]}, 0.1, 2);
       const Tensor y = poisoned(shape, layout);
       ops().batchnorm_inference(stream(), k_epsilon, upload(x, layout), upload(gamma), upload(beta),
-                                upload(mean), upload(variance), y);
+                                upload(mean), upload(variance), y, Activation::none);
       const Statistics s = with(x, mean, variance);
       expect_close(download(y),
                    map([](double z, double g, double b) { return g * z + b; }, s.z,
@@ -190,7 +190,7 @@ TEST_P(BatchnormTest, EmptyBatchLeavesOrZeroesGradients) {
   for (const Layout layout : layouts(shape)) {
     const Tensor images = poisoned(shape, layout);
     ops().batchnorm_inference(stream(), k_epsilon, images, upload(channels), upload(channels),
-                              upload(channels), upload(channels), images);
+                              upload(channels), upload(channels), images, Activation::none);
     for (const Accumulate accumulate : k_accumulates) {
       const Tensor dgamma = gradient(accumulate, channels), dbeta = gradient(accumulate, channels);
       ops().batchnorm_backward(stream(), k_epsilon, images, images, upload(channels),

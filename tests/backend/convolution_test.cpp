@@ -74,20 +74,32 @@ class ConvolutionTest : public BackendTest {
     }
   }
 
+  /// Visit them in every layout of their weights too.
+  template <typename Visit>
+  void for_each_weights_layout(Visit visit) {
+    for_each_case([&](const ConvolutionCase& c, const Shape& y, Layout x_layout, Layout y_layout,
+                      const std::string& what) {
+      for (const Layout w_layout : weights_layouts(c.window, weights(c), x_layout, y_layout)) {
+        visit(c, y, x_layout, y_layout, w_layout, what + ", weights " + name_of(w_layout));
+      }
+    });
+  }
+
   static Shape weights(const ConvolutionCase& c) {
     return {c.outputs, c.x[1], c.window.kernel_h, c.window.kernel_w};
   }
 };
 
 TEST_P(ConvolutionTest, ForwardIsTheWeightedSumOfTheWindow) {
-  for_each_case([&](const ConvolutionCase& c, const Shape& y_shape, Layout x_layout,
-                    Layout y_layout, const std::string& what) {
+  for_each_weights_layout([&](const ConvolutionCase& c, const Shape& y_shape, Layout x_layout,
+                              Layout y_layout, Layout w_layout, const std::string& what) {
     Values values(1);
     const Array x = values.uniform(c.x), w = values.uniform(weights(c));
     for (const Array& b : {values.uniform({c.outputs}), Array(Shape{0})}) {
       const Tensor bias = b.size() > 0 ? upload(b) : Tensor{};
       const Tensor y = poisoned(y_shape, y_layout);
-      ops().conv2d(stream(), c.window, upload(x, x_layout), upload(w), bias, y);
+      ops().conv2d(stream(), c.window, upload(x, x_layout), upload_weights(w, w_layout), bias, y,
+                   Activation::none);
       const auto terms = static_cast<double>(w.size()) / static_cast<double>(c.outputs) + 1;
       expect_close(
           download(y), naive::conv2d(c.window, x, w, b),
@@ -98,23 +110,27 @@ TEST_P(ConvolutionTest, ForwardIsTheWeightedSumOfTheWindow) {
 }
 
 TEST_P(ConvolutionTest, BackwardInputIsTheTransposedSum) {
-  for_each_case([&](const ConvolutionCase& c, const Shape& y_shape, Layout x_layout,
-                    Layout y_layout, const std::string& what) {
+  for_each_weights_layout([&](const ConvolutionCase& c, const Shape& y_shape, Layout x_layout,
+                              Layout y_layout, Layout w_layout, const std::string& what) {
     Values values(2);
     const Array dy = values.uniform(y_shape), w = values.uniform(weights(c));
-    const Tensor dx = poisoned(c.x, x_layout);
-    ops().conv2d_backward_input(stream(), c.window, upload(dy, y_layout), upload(w), dx);
     const auto terms = static_cast<double>(w.size()) / static_cast<double>(c.x[1]);
-    expect_close(download(dx), naive::conv2d_backward_input(c.window, dy, w, c.x),
-                 summation_bound(terms, naive::conv2d_backward_input(c.window, magnitude(dy),
-                                                                     magnitude(w), c.x)),
-                 what);
+    const Array bound = summation_bound(
+        terms, naive::conv2d_backward_input(c.window, magnitude(dy), magnitude(w), c.x));
+    const Array expected = naive::conv2d_backward_input(c.window, dy, w, c.x);
+    for (const Layout layout : {w_layout, ops().backward_weights_layout(w_layout)}) {
+      const Tensor dx = poisoned(c.x, x_layout);
+      const Tensor there = upload_weights(w, w_layout), read = poisoned(w.shape, layout);
+      ops().reorder_weights(stream(), there, read);
+      ops().conv2d_backward_input(stream(), c.window, upload(dy, y_layout), read, dx);
+      expect_close(download(dx), expected, bound, what + ", read " + name_of(layout));
+    }
   });
 }
 
 TEST_P(ConvolutionTest, BackwardWeightsSumsOverTheBatchAndAccumulates) {
-  for_each_case([&](const ConvolutionCase& c, const Shape& y_shape, Layout x_layout,
-                    Layout y_layout, const std::string& what) {
+  for_each_weights_layout([&](const ConvolutionCase& c, const Shape& y_shape, Layout x_layout,
+                              Layout y_layout, Layout w_layout, const std::string& what) {
     Values values(3);
     const Array dy = values.uniform(y_shape), x = values.uniform(c.x);
     const Array dw_before = values.uniform(weights(c)), db_before = values.uniform({c.outputs});
@@ -125,13 +141,13 @@ TEST_P(ConvolutionTest, BackwardWeightsSumsOverTheBatchAndAccumulates) {
     const auto terms = static_cast<double>(y_shape.elements()) / static_cast<double>(c.outputs) + 1;
     for (const Accumulate accumulate : k_accumulates) {
       for (const bool with_bias : {true, false}) {
-        const Tensor dw = gradient(accumulate, dw_before);
+        const Tensor dw = gradient(accumulate, dw_before, w_layout);
         const Tensor db = with_bias ? gradient(accumulate, db_before) : Tensor{};
         ops().conv2d_backward_weights(stream(), c.window, upload(dy, y_layout), upload(x, x_layout),
                                       accumulate, dw, db);
         const std::string which = what + ", " + name_of(accumulate);
         expect_close(
-            download(dw), accumulated(accumulate, dw_before, dw_value),
+            download_weights(dw), accumulated(accumulate, dw_before, dw_value),
             summation_bound(terms, accumulated(accumulate, magnitude(dw_before), dw_bound)), which);
         if (!with_bias) continue;
         expect_close(
@@ -149,13 +165,54 @@ TEST_P(ConvolutionTest, EmptyBatchLeavesOrZeroesGradients) {
   const Array weights = values.uniform({8, 8, 3, 3}), bias = values.uniform({8});
   for (const Layout layout : layouts(images)) {
     const Tensor x = poisoned(images, layout), y = poisoned(images, layout);
-    ops().conv2d(stream(), w, x, upload(weights), upload(bias), y);
+    ops().conv2d(stream(), w, x, upload(weights), upload(bias), y, Activation::none);
     ops().conv2d_backward_input(stream(), w, y, upload(weights), x);
     for (const Accumulate accumulate : k_accumulates) {
       const Tensor dw = gradient(accumulate, weights), db = gradient(accumulate, bias);
       ops().conv2d_backward_weights(stream(), w, y, x, accumulate, dw, db);
       expect_equal(download(dw), accumulated(accumulate, weights, Array(weights.shape)), "dw");
       expect_equal(download(db), accumulated(accumulate, bias, Array(bias.shape)), "db");
+    }
+  }
+}
+
+/// Weights so large that the fast backend makes the convolution one product.
+TEST_P(ConvolutionTest, LargeWeights) {
+  for (const Window& w : {window(3, 3, 1, 1, 1, 1), window(3, 3, 2, 2, 1, 1)}) {
+    const Shape x_shape{3, 128, 4, 3}, w_shape{1024, 128, 3, 3};
+    const Shape y_shape = naive::output_shape(w, x_shape, w_shape[0]);
+    const Layout x_layout = layouts(x_shape).back(), y_layout = layouts(y_shape).back();
+    const Layout w_layout = weights_layouts(w, w_shape, x_layout, y_layout).back();
+    if (w_layout != Layout::rows) GTEST_SKIP() << "this backend has no such way";
+    Values values(5);
+    const Array x = values.uniform(x_shape), weights = values.uniform(w_shape);
+    const Array bias = values.uniform({1024}), dy = values.uniform(y_shape);
+    const auto terms = static_cast<double>(weights.size()) / 128;
+    const Tensor y = poisoned(y_shape, y_layout), dx = poisoned(x_shape, x_layout);
+    const Tensor there = upload_weights(weights, w_layout);
+    ops().conv2d(stream(), w, upload(x, x_layout), there, upload(bias), y, Activation::none);
+    expect_close(
+        download(y), naive::conv2d(w, x, weights, bias),
+        summation_bound(terms, naive::conv2d(w, magnitude(x), magnitude(weights), magnitude(bias))),
+        "y");
+    ops().conv2d_backward_input(stream(), w, upload(dy, y_layout), there, dx);
+    expect_close(download(dx), naive::conv2d_backward_input(w, dy, weights, x_shape),
+                 summation_bound(terms, naive::conv2d_backward_input(w, magnitude(dy),
+                                                                     magnitude(weights), x_shape)),
+                 "dx");
+    const Array dw_value = naive::conv2d_backward_weights(w, dy, x);
+    const Array dw_bound = naive::conv2d_backward_weights(w, magnitude(dy), magnitude(x));
+    for (const Accumulate accumulate : k_accumulates) {
+      const Tensor dw = gradient(accumulate, weights, w_layout), db = gradient(accumulate, bias);
+      ops().conv2d_backward_weights(stream(), w, upload(dy, y_layout), upload(x, x_layout),
+                                    accumulate, dw, db);
+      expect_close(download_weights(dw), accumulated(accumulate, weights, dw_value),
+                   summation_bound(40, accumulated(accumulate, magnitude(weights), dw_bound)),
+                   "dw, " + name_of(accumulate));
+      expect_close(download(db), accumulated(accumulate, bias, naive::sum_per_channel(dy)),
+                   summation_bound(40, accumulated(accumulate, magnitude(bias),
+                                                   naive::sum_per_channel(magnitude(dy)))),
+                   "db, " + name_of(accumulate));
     }
   }
 }

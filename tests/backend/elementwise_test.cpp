@@ -88,12 +88,12 @@ TEST_P(ElementwiseTest, AddMayWriteOverEitherOperand) {
     const Array expected = map([](double x, double y) { return x + y; }, a, b);
     const Tensor left = upload(a, layout), right = upload(b, layout);
     const Tensor y = poisoned(shape, layout);
-    ops().add(stream(), left, right, y);
+    ops().add(stream(), left, right, y, Activation::none);
     expect_close(download(y), expected, rounded(1, expected), what);
     const Tensor left_again = upload(a, layout);
-    ops().add(stream(), left_again, right, left_again);
+    ops().add(stream(), left_again, right, left_again, Activation::none);
     expect_close(download(left_again), expected, rounded(1, expected), what + " over a");
-    ops().add(stream(), left, right, right);
+    ops().add(stream(), left, right, right, Activation::none);
     expect_close(download(right), expected, rounded(1, expected), what + " over b");
   });
 }

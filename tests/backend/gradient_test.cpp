@@ -49,7 +49,8 @@ TEST_P(GradientTest, OfConvolution) {
               b = values.uniform({4});
   const auto forward = [&](const Array& images, const Array& weights, const Array& bias) {
     const Tensor y = poisoned(naive::output_shape(window, x_shape, 4));
-    ops().conv2d(stream(), window, upload(images), upload(weights), upload(bias), y);
+    ops().conv2d(stream(), window, upload(images), upload(weights), upload(bias), y,
+                 Activation::none);
     return download(y);
   };
   const Array dy = values.uniform(naive::output_shape(window, x_shape, 4));
@@ -88,7 +89,7 @@ TEST_P(GradientTest, OfBatchnorm) {
   const auto forward = [&](const Array& images, const Array& slope, const Array& shift) {
     const Tensor y = poisoned(shape);
     ops().batchnorm(stream(), epsilon, upload(images), upload(slope), upload(shift), y, mean,
-                    variance);
+                    variance, Activation::none);
     return download(y);
   };
   forward(x, gamma, beta);

@@ -31,7 +31,8 @@ TEST_P(ReproducibilityTest, OfConvolutions) {
     expect_same_bits([&] {
       const Tensor y = poisoned(y_shape, y_layout), dx = poisoned(x_shape, x_layout);
       const Tensor dw = upload(w), db = upload(b);
-      ops().conv2d(stream(), window, upload(x, x_layout), upload(w), upload(b), y);
+      ops().conv2d(stream(), window, upload(x, x_layout), upload(w), upload(b), y,
+                   Activation::none);
       ops().conv2d_backward_input(stream(), window, upload(dy, y_layout), upload(w), dx);
       ops().conv2d_backward_weights(stream(), window, upload(dy, y_layout), upload(x, x_layout),
                                     Accumulate::add, dw, db);
@@ -63,7 +64,7 @@ TEST_P(ReproducibilityTest, OfBatchnorm) {
     const Tensor mean = poisoned({16}), variance = poisoned({16});
     const Tensor dgamma = upload(gamma), dbeta = upload(gamma);
     ops().batchnorm(stream(), 1e-5, upload(x, layout), upload(gamma), upload(gamma), y, mean,
-                    variance);
+                    variance, Activation::none);
     ops().batchnorm_backward(stream(), 1e-5, upload(dy, layout), upload(x, layout), upload(gamma),
                              mean, variance, dx, Accumulate::add, dgamma, dbeta);
     return std::vector{download(y),  download(mean),   download(variance),

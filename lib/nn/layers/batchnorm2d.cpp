@@ -58,6 +58,7 @@ class Batchnorm2d final : public Layer {
         dtype_(context.ops.dtype()),
         unused_dx_bytes_(batch_bytes(input(), context.max_samples, dtype_)) {}
 
+  bool fuses_activation() const override { return true; }
   std::size_t saved_bytes() const override { return 2 * channel_bytes(); }
   std::size_t scratch_bytes() const override { return unused_dx_bytes_; }
 
@@ -67,13 +68,13 @@ class Batchnorm2d final : public Layer {
     const Tensor& beta = weights.parameters[1];
     if (!pass.training) {
       pass.ops.batchnorm_inference(pass.stream, epsilon_, x, gamma, beta, weights.statistics[0],
-                                   weights.statistics[1], y);
+                                   weights.statistics[1], y, pass.activation);
       return;
     }
     if (x.shape[0] == 0) return;
     require_several_values(x);
-    pass.ops.batchnorm(pass.stream, epsilon_, x, gamma, beta, y, mean_in(saved),
-                       variance_in(saved));
+    pass.ops.batchnorm(pass.stream, epsilon_, x, gamma, beta, y, mean_in(saved), variance_in(saved),
+                       pass.activation);
   }
 
   void backward(const Pass& pass, const Weights& weights, const Tensor& x, const Tensor&,

@@ -54,11 +54,20 @@ class Conv2d final : public Layer {
       : Layer(context.description.input, context.input_layout, options.output,
               context.ops.preferred_layout(options.output)),
         window_(options.window),
-        has_bias_(options.bias) {}
+        has_bias_(options.bias),
+        weights_layout_(context.ops.preferred_weights_layout(
+            window_, context.description.facts.parameters[0].shape, input_layout(),
+            output_layout())) {}
+
+  Layout parameter_layout(std::size_t index) const override {
+    return index == 0 ? weights_layout_ : Layout::plain;
+  }
+  bool fuses_activation() const override { return true; }
 
   void forward(const Pass& pass, const Weights& weights, const Tensor& x, const Tensor& y,
                std::byte*) const override {
-    pass.ops.conv2d(pass.stream, window_, x, weights.parameters[0], bias_of(weights.parameters), y);
+    pass.ops.conv2d(pass.stream, window_, x, weights.parameters[0], bias_of(weights.parameters), y,
+                    pass.activation);
   }
 
   void backward(const Pass& pass, const Weights& weights, const Tensor& x, const Tensor& y,
@@ -73,7 +82,7 @@ class Conv2d final : public Layer {
   void backward_input(const Pass& pass, const Weights& weights, const Tensor&, const Tensor&,
                       const Tensor& dy, std::byte*, const Gradients&, const Tensor& dx,
                       std::byte*) const override {
-    if (dx) pass.ops.conv2d_backward_input(pass.stream, window_, dy, weights.parameters[0], dx);
+    if (dx) pass.ops.conv2d_backward_input(pass.stream, window_, dy, weights.for_backward(0), dx);
   }
 
   void backward_weights(const Pass& pass, const Tensor& x, const Tensor& dy, std::byte*,
@@ -89,6 +98,7 @@ class Conv2d final : public Layer {
 
   ops::Window window_;
   bool has_bias_;
+  Layout weights_layout_;
 };
 
 }  // namespace

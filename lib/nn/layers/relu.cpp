@@ -23,6 +23,8 @@ class Relu final : public Layer {
       : Layer(context.description.input, context.input_layout, context.description.input,
               context.input_layout) {}
 
+  ops::Activation as_activation() const override { return ops::Activation::relu; }
+
   void forward(const Pass& pass, const Weights&, const Tensor& x, const Tensor& y,
                std::byte*) const override {
     pass.ops.relu(pass.stream, x, y);

@@ -87,6 +87,13 @@ class Residual final : public Layer {
         input_bytes_(batch_bytes(input(), context.max_samples, context.ops.dtype())),
         output_bytes_(batch_bytes(output(), context.max_samples, context.ops.dtype())) {}
 
+  Layout parameter_layout(std::size_t index) const override {
+    const std::size_t of_body = body_.portion().parameters;
+    return index < of_body ? body_.parameter_layouts()[index]
+                           : shortcut_->parameter_layouts()[index - of_body];
+  }
+  bool fuses_activation() const override { return true; }
+
   std::size_t saved_bytes() const override {
     return body_.arena_bytes() + (shortcut_ ? shortcut_->arena_bytes() : 0);
   }
@@ -111,7 +118,7 @@ class Residual final : public Layer {
       pass.ops.reorder(pass.stream, other, y);
       other = y;
     }
-    pass.ops.add(pass.stream, body, other, y);
+    pass.ops.add(pass.stream, body, other, y, pass.activation);
   }
 
   void backward(const Pass& pass, const Weights& weights, const Tensor& x, const Tensor&,
@@ -170,7 +177,7 @@ class Residual final : public Layer {
     } else if (dx) {
       other_dx = in_layout(inner, dy, dx.layout, input_bytes_);
     }
-    if (dx) pass.ops.add(pass.stream, dx, other_dx, dx);
+    if (dx) pass.ops.add(pass.stream, dx, other_dx, dx, ops::Activation::none);
   }
 
   /// The tensor itself, or its copy in scratch memory where that layout is another one.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 #include "ops/ops.hpp"
 #include "ops/reference/elementwise.hpp"
@@ -15,6 +16,16 @@
 /// every inner loop runs over them. The library's poolings let NaN disappear, and are several times
 /// slower than these.
 namespace dynpipe::ops::onednn {
+
+/// Calls work(std::integral_constant<int, B>) for the block in use.
+template <typename Work>
+void with_block(std::int64_t block, Work work) {
+  if (block == 16) {
+    work(std::integral_constant<int, 16>{});
+  } else {
+    work(std::integral_constant<int, 8>{});
+  }
+}
 
 template <int B>
 struct BlockedImages {

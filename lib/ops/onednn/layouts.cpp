@@ -45,8 +45,19 @@ memory::desc Layouts::channels_last(const Tensor& x) const {
   return described(dims(x.shape), Tag::nhwc);
 }
 
-memory::desc Layouts::weights(const base::Shape& w) const {
-  return described(dims(w), Tag::oihw);
+memory::desc Layouts::weights(const Tensor& w) const {
+  const bool sixteen = block_ == 16;
+  switch (w.layout) {
+    case Layout::plain:
+      break;
+    case Layout::blocked:
+      return described(dims(w.shape), sixteen ? Tag::OIhw16i16o : Tag::OIhw8i8o);
+    case Layout::transposed:
+      return described(dims(w.shape), sixteen ? Tag::OIhw16o16i : Tag::OIhw8o8i);
+    case Layout::rows:
+      return described(dims(w.shape), Tag::ohwi);
+  }
+  return described(dims(w.shape), Tag::oihw);
 }
 
 memory::desc Layouts::vector(std::int64_t size) const {

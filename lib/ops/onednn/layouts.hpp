@@ -21,7 +21,7 @@ class Layouts {
   dnnl::memory::desc any(const Tensor& x) const;
   /// Channels innermost.
   dnnl::memory::desc channels_last(const Tensor& x) const;
-  dnnl::memory::desc weights(const base::Shape& w) const;  ///< [O,C,KH,KW] plain
+  dnnl::memory::desc weights(const Tensor& w) const;  ///< [O,C,KH,KW] in its layout
   dnnl::memory::desc vector(std::int64_t size) const;
 
  private:

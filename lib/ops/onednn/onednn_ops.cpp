@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <type_traits>
 #include <utility>
 
 #include "base/errors.hpp"
 #include "ops/onednn/blocked_images.hpp"
+#include "ops/onednn/image_products.hpp"
 #include "ops/onednn/prepare.hpp"
 #include "ops/onednn/products.hpp"
 
@@ -30,18 +30,12 @@ void launch_on_one_thread(Stream& stream, Work work) {
   });
 }
 
-/// Calls work(std::integral_constant<int, B>) for the block in use.
-template <typename Work>
-void with_block(std::int64_t block, Work work) {
-  if (block == 16) {
-    work(std::integral_constant<int, 16>{});
-  } else {
-    work(std::integral_constant<int, 8>{});
-  }
-}
-
 bool blocked(const Tensor& x) {
   return x.layout == Layout::blocked;
+}
+
+bool as_product(const Tensor& weights) {
+  return weights.layout == Layout::rows;
 }
 
 void zero(const Tensor& x) {
@@ -52,6 +46,7 @@ void zero(const Tensor& x) {
 
 enum class OnednnOps::Kind : std::int64_t {
   reorder,
+  reorder_weights,
   conv2d,
   conv2d_backward_input,
   conv2d_backward_weights,
@@ -78,7 +73,7 @@ OnednnOps::Key OnednnOps::key(Kind kind, std::int64_t variant, const Window& win
   std::size_t next = 8;
   for (const Tensor* tensor : tensors) {
     for (int axis = 0; axis < tensor->shape.rank(); ++axis) key[next++] = tensor->shape[axis];
-    key[next++] = blocked(*tensor) ? 1 : 0;
+    key[next++] = static_cast<std::int64_t>(tensor->layout);
   }
   return key;
 }
@@ -110,21 +105,46 @@ void OnednnOps::reorder(Stream& stream, const Tensor& x, const Tensor& y) {
   if (x.layout == y.layout) return ReferenceOps::reorder(stream, x, y);
   launch_on_one_thread(stream, [=, this] {
     if (x.shape[0] == 0) return;
-    run(key(Kind::reorder, 0, {}, {&x, &y}), [&] { return prepare_reorder(cpu_, layouts_, x, y); },
+    run(key(Kind::reorder, 0, {}, {&x, &y}),
+        [&] { return prepare_reorder(cpu_, layouts_.images(x), layouts_.images(y)); },
         {{DNNL_ARG_FROM, x.data}, {DNNL_ARG_TO, y.data}});
   });
 }
 
+Layout OnednnOps::preferred_weights_layout(const Window&, const base::Shape& w, Layout x,
+                                           Layout y) const {
+  if (x != Layout::blocked || y != Layout::blocked) return Layout::plain;
+  return better_as_product(w) ? Layout::rows : Layout::blocked;
+}
+
+Layout OnednnOps::backward_weights_layout(Layout layout) const {
+  return layout == Layout::blocked ? Layout::transposed : layout;
+}
+
+void OnednnOps::reorder_weights(Stream& stream, const Tensor& w, const Tensor& y) {
+  if (w.layout == y.layout) return ReferenceOps::reorder_weights(stream, w, y);
+  launch_on_one_thread(stream, [=, this] {
+    run(key(Kind::reorder_weights, 0, {}, {&w, &y}),
+        [&] { return prepare_reorder(cpu_, layouts_.weights(w), layouts_.weights(y)); },
+        {{DNNL_ARG_FROM, w.data}, {DNNL_ARG_TO, y.data}});
+  });
+}
+
 void OnednnOps::conv2d(Stream& stream, const Window& window, const Tensor& x, const Tensor& w,
-                       const Tensor& b, const Tensor& y) {
+                       const Tensor& b, const Tensor& y, Activation activation) {
   launch_on_one_thread(stream, [=, this] {
     if (x.shape[0] == 0) return;
+    if (as_product(w)) {
+      return convolution_product(layouts_.block(), scratch_, window, x, w, b, y, activation);
+    }
     run(key(Kind::conv2d, b ? 1 : 0, window, {&x, &w, &y}),
         [&] { return prepare_convolution(cpu_, layouts_, window, x, w, b, y); },
         {{DNNL_ARG_SRC, x.data},
          {DNNL_ARG_WEIGHTS, w.data},
          {DNNL_ARG_BIAS, b.data},
          {DNNL_ARG_DST, y.data}});
+    // The library's own fused relu makes NaN disappear.
+    reference::activate<float>(activation, y);
   });
 }
 
@@ -132,6 +152,9 @@ void OnednnOps::conv2d_backward_input(Stream& stream, const Window& window, cons
                                       const Tensor& w, const Tensor& dx) {
   launch_on_one_thread(stream, [=, this] {
     if (dy.shape[0] == 0) return;
+    if (as_product(w)) {
+      return convolution_product_backward_input(layouts_.block(), scratch_, window, dy, w, dx);
+    }
     run(key(Kind::conv2d_backward_input, 0, window, {&dy, &w, &dx}),
         [&] { return prepare_convolution_backward_input(cpu_, layouts_, window, dy, w, dx); },
         {{DNNL_ARG_DIFF_DST, dy.data}, {DNNL_ARG_WEIGHTS, w.data}, {DNNL_ARG_DIFF_SRC, dx.data}});
@@ -147,6 +170,10 @@ void OnednnOps::conv2d_backward_weights(Stream& stream, const Window& window, co
       zero(dw);
       if (db) zero(db);
       return;
+    }
+    if (as_product(dw)) {
+      return convolution_product_backward_weights(layouts_.block(), scratch_, window, dy, x,
+                                                  accumulate, dw, db);
     }
     const std::int64_t variant = (db ? 2 : 0) + (accumulate == Accumulate::add ? 1 : 0);
     run(key(Kind::conv2d_backward_weights, variant, window, {&dy, &x, &dw}),
@@ -178,10 +205,10 @@ void OnednnOps::linear_backward_weights(Stream& stream, const Tensor& dy, const 
 
 void OnednnOps::batchnorm(Stream& stream, double epsilon, const Tensor& x, const Tensor& gamma,
                           const Tensor& beta, const Tensor& y, const Tensor& mean,
-                          const Tensor& variance) {
+                          const Tensor& variance, Activation activation) {
   // The library is slower than the reference in the plain layout.
   if (!blocked(x)) {
-    return ReferenceOps::batchnorm(stream, epsilon, x, gamma, beta, y, mean, variance);
+    return ReferenceOps::batchnorm(stream, epsilon, x, gamma, beta, y, mean, variance, activation);
   }
   launch_on_one_thread(stream, [=, this] {
     run(key(Kind::batchnorm, std::bit_cast<std::int64_t>(epsilon), {}, {&x}),
@@ -192,19 +219,23 @@ void OnednnOps::batchnorm(Stream& stream, double epsilon, const Tensor& x, const
          {DNNL_ARG_DST, y.data},
          {DNNL_ARG_MEAN, mean.data},
          {DNNL_ARG_VARIANCE, variance.data}});
+    reference::activate<float>(activation, y);
   });
 }
 
 void OnednnOps::batchnorm_inference(Stream& stream, double epsilon, const Tensor& x,
                                     const Tensor& gamma, const Tensor& beta, const Tensor& mean,
-                                    const Tensor& variance, const Tensor& y) {
+                                    const Tensor& variance, const Tensor& y,
+                                    Activation activation) {
   if (!blocked(x)) {
-    return ReferenceOps::batchnorm_inference(stream, epsilon, x, gamma, beta, mean, variance, y);
+    return ReferenceOps::batchnorm_inference(stream, epsilon, x, gamma, beta, mean, variance, y,
+                                             activation);
   }
   launch_on_one_thread(stream, [=, this] {
     with_block(layouts_.block(), [&](auto block) {
       onednn::batchnorm_inference<block>(epsilon, x, gamma, beta, mean, variance, y);
     });
+    reference::activate<float>(activation, y);
   });
 }
 

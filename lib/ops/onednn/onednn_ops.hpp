@@ -21,9 +21,14 @@ class OnednnOps final : public ReferenceOps<float> {
   /// Blocked where the channels fill whole blocks.
   Layout preferred_layout(const base::Shape& sample) const override;
   void reorder(Stream&, const Tensor& x, const Tensor& y) override;
+  /// Blocked between blocked images, rows where the convolution is better made a product.
+  Layout preferred_weights_layout(const Window&, const base::Shape& w, Layout x,
+                                  Layout y) const override;
+  Layout backward_weights_layout(Layout layout) const override;
+  void reorder_weights(Stream&, const Tensor& w, const Tensor& y) override;
 
   void conv2d(Stream&, const Window&, const Tensor& x, const Tensor& w, const Tensor& b,
-              const Tensor& y) override;
+              const Tensor& y, Activation) override;
   void conv2d_backward_input(Stream&, const Window&, const Tensor& dy, const Tensor& w,
                              const Tensor& dx) override;
   void conv2d_backward_weights(Stream&, const Window&, const Tensor& dy, const Tensor& x,
@@ -35,10 +40,10 @@ class OnednnOps final : public ReferenceOps<float> {
                                const Tensor& dw, const Tensor& db) override;
 
   void batchnorm(Stream&, double epsilon, const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                 const Tensor& y, const Tensor& mean, const Tensor& variance) override;
+                 const Tensor& y, const Tensor& mean, const Tensor& variance, Activation) override;
   void batchnorm_inference(Stream&, double epsilon, const Tensor& x, const Tensor& gamma,
                            const Tensor& beta, const Tensor& mean, const Tensor& variance,
-                           const Tensor& y) override;
+                           const Tensor& y, Activation) override;
   void batchnorm_backward(Stream&, double epsilon, const Tensor& dy, const Tensor& x,
                           const Tensor& gamma, const Tensor& mean, const Tensor& variance,
                           const Tensor& dx, Accumulate, const Tensor& dgamma,

@@ -14,7 +14,7 @@ PreparedCall prepare_convolution(const dnnl::engine& cpu, const Layouts& layouts
       describe_convolution(cpu, window, {layouts.any(x), layouts.any(w), bias, layouts.any(y)});
   PreparedCall call(cpu, dnnl::convolution_forward(chosen), chosen.scratchpad_desc());
   call.input(DNNL_ARG_SRC, layouts.images(x), chosen.src_desc());
-  call.input(DNNL_ARG_WEIGHTS, layouts.weights(w.shape), chosen.weights_desc());
+  call.input(DNNL_ARG_WEIGHTS, layouts.weights(w), chosen.weights_desc());
   if (b) call.input(DNNL_ARG_BIAS, bias, bias);
   call.output(DNNL_ARG_DST, layouts.images(y), chosen.dst_desc());
   return call;
@@ -27,7 +27,7 @@ PreparedCall prepare_convolution_backward_input(const dnnl::engine& cpu, const L
       cpu, window, {layouts.any(dx), layouts.any(w), memory::desc(), layouts.any(dy)});
   PreparedCall call(cpu, dnnl::convolution_backward_data(chosen), chosen.scratchpad_desc());
   call.input(DNNL_ARG_DIFF_DST, layouts.images(dy), chosen.diff_dst_desc());
-  call.input(DNNL_ARG_WEIGHTS, layouts.weights(w.shape), chosen.weights_desc());
+  call.input(DNNL_ARG_WEIGHTS, layouts.weights(w), chosen.weights_desc());
   call.output(DNNL_ARG_DIFF_SRC, layouts.images(dx), chosen.diff_src_desc());
   return call;
 }
@@ -36,7 +36,7 @@ PreparedCall prepare_convolution_backward_weights(const dnnl::engine& cpu, const
                                                   const Window& window, const Tensor& dy,
                                                   const Tensor& x, Accumulate accumulate,
                                                   const Tensor& dw, const Tensor& db) {
-  const memory::desc weights = layouts.weights(dw.shape);
+  const memory::desc weights = layouts.weights(dw);
   const memory::desc bias = db ? layouts.vector(db.shape[0]) : memory::desc();
   auto chosen = describe_convolution_backward_weights(
       cpu, window, {layouts.any(x), layouts.any(dw), bias, layouts.any(dy)});
@@ -91,9 +91,8 @@ PreparedCall prepare_batchnorm_backward(const dnnl::engine& cpu, const Layouts& 
   return call;
 }
 
-PreparedCall prepare_reorder(const dnnl::engine& cpu, const Layouts& layouts, const Tensor& x,
-                             const Tensor& y) {
-  const memory::desc from = layouts.images(x), to = layouts.images(y);
+PreparedCall prepare_reorder(const dnnl::engine& cpu, const memory::desc& from,
+                             const memory::desc& to) {
   const auto description = describe_reorder(cpu, from, to, false);
   PreparedCall call(cpu, dnnl::reorder(description), description.scratchpad_desc());
   call.input(DNNL_ARG_FROM, from, from);

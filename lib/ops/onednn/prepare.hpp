@@ -29,6 +29,7 @@ PreparedCall prepare_batchnorm_backward(const dnnl::engine&, const Layouts&, dou
                                         const Tensor& x, Accumulate);
 
 /// FROM, TO.
-PreparedCall prepare_reorder(const dnnl::engine&, const Layouts&, const Tensor& x, const Tensor& y);
+PreparedCall prepare_reorder(const dnnl::engine&, const dnnl::memory::desc& from,
+                             const dnnl::memory::desc& to);
 
 }  // namespace dynpipe::ops::onednn

@@ -5,14 +5,6 @@
 #include <algorithm>
 
 namespace dynpipe::ops::onednn {
-namespace {
-
-/// A row-major matrix as BLAS takes it: C = A B + beta C, A of m x k after `transposed`.
-struct Factor {
-  const float* data;
-  std::int64_t row_length;
-  bool transposed = false;
-};
 
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Factor& a, const Factor& b,
               float beta, float* c) {
@@ -22,7 +14,15 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Factor& a, c
               size(a.row_length), b.data, size(b.row_length), beta, c, size(n));
 }
 
-}  // namespace
+void sum_rows(const float* rows, std::int64_t count, bool fresh, const Tensor& sums_tensor) {
+  auto* sums = sums_tensor.as<float>();
+  const std::int64_t columns = sums_tensor.elements();
+  if (fresh) std::fill_n(sums, columns, 0.0F);
+  for (std::int64_t n = 0; n < count; ++n) {
+    const float* row = rows + n * columns;
+    for (std::int64_t o = 0; o < columns; ++o) sums[o] += row[o];
+  }
+}
 
 void linear(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
   const std::int64_t N = x.shape[0], I = x.shape[1], O = w.shape[0];
@@ -49,13 +49,7 @@ void linear_backward_weights(const Tensor& dy, const Tensor& x, Accumulate accum
   } else if (set) {
     std::fill_n(dw.as<float>(), O * I, 0.0F);
   }
-  if (!db) return;
-  auto* sums = db.as<float>();
-  if (set) std::fill_n(sums, O, 0.0F);
-  for (std::int64_t n = 0; n < N; ++n) {
-    const float* gradients = dy.as<float>() + n * O;
-    for (std::int64_t o = 0; o < O; ++o) sums[o] += gradients[o];
-  }
+  if (db) sum_rows(dy.as<float>(), N, set, db);
 }
 
 }  // namespace dynpipe::ops::onednn

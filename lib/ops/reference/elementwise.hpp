@@ -41,6 +41,11 @@ void relu(const Tensor& x, const Tensor& y) {
 }
 
 template <typename T>
+void activate(Activation activation, const Tensor& y) {
+  if (activation == Activation::relu) relu<T>(y, y);
+}
+
+template <typename T>
 void relu_backward(const Tensor& dy, const Tensor& y, const Tensor& dx) {
   const T* gradient = dy.as<T>();
   const T* output = y.as<T>();
@@ -53,12 +58,19 @@ void relu_backward(const Tensor& dy, const Tensor& y, const Tensor& dx) {
 }
 
 template <typename T>
-void add(const Tensor& a, const Tensor& b, const Tensor& y) {
+void add(const Tensor& a, const Tensor& b, const Tensor& y, Activation activation) {
   const T* left = a.as<T>();
   const T* right = b.as<T>();
   T* out = y.as<T>();
   const std::int64_t count = a.elements();
-  for (std::int64_t i = 0; i < count; ++i) out[i] = left[i] + right[i];
+  if (activation == Activation::none) {
+    for (std::int64_t i = 0; i < count; ++i) out[i] = left[i] + right[i];
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T sum = left[i] + right[i];
+    out[i] = sum < T{0} ? T{0} : sum;
+  }
 }
 
 template <typename T>

@@ -26,9 +26,17 @@ void ReferenceOps<T>::reorder(Stream& stream, const Tensor& x, const Tensor& y) 
 }
 
 template <typename T>
+void ReferenceOps<T>::reorder_weights(Stream& stream, const Tensor& w, const Tensor& y) {
+  launch(stream, [=] { reference::copy(w, y); });
+}
+
+template <typename T>
 void ReferenceOps<T>::conv2d(Stream& stream, const Window& window, const Tensor& x, const Tensor& w,
-                             const Tensor& b, const Tensor& y) {
-  launch(stream, [=] { reference::conv2d<T>(window, x, w, b, y); });
+                             const Tensor& b, const Tensor& y, Activation activation) {
+  launch(stream, [=] {
+    reference::conv2d<T>(window, x, w, b, y);
+    reference::activate<T>(activation, y);
+  });
 }
 
 template <typename T>
@@ -67,17 +75,22 @@ void ReferenceOps<T>::linear_backward_weights(Stream& stream, const Tensor& dy, 
 template <typename T>
 void ReferenceOps<T>::batchnorm(Stream& stream, double epsilon, const Tensor& x,
                                 const Tensor& gamma, const Tensor& beta, const Tensor& y,
-                                const Tensor& mean, const Tensor& variance) {
-  launch(stream, [=] { reference::batchnorm<T>(epsilon, x, gamma, beta, y, mean, variance); });
+                                const Tensor& mean, const Tensor& variance, Activation activation) {
+  launch(stream, [=] {
+    reference::batchnorm<T>(epsilon, x, gamma, beta, y, mean, variance);
+    reference::activate<T>(activation, y);
+  });
 }
 
 template <typename T>
 void ReferenceOps<T>::batchnorm_inference(Stream& stream, double epsilon, const Tensor& x,
                                           const Tensor& gamma, const Tensor& beta,
                                           const Tensor& mean, const Tensor& variance,
-                                          const Tensor& y) {
-  launch(stream,
-         [=] { reference::batchnorm_inference<T>(epsilon, x, gamma, beta, mean, variance, y); });
+                                          const Tensor& y, Activation activation) {
+  launch(stream, [=] {
+    reference::batchnorm_inference<T>(epsilon, x, gamma, beta, mean, variance, y);
+    reference::activate<T>(activation, y);
+  });
 }
 
 template <typename T>
@@ -145,8 +158,9 @@ void ReferenceOps<T>::avgpool_backward(Stream& stream, const Window& window, con
 }
 
 template <typename T>
-void ReferenceOps<T>::add(Stream& stream, const Tensor& a, const Tensor& b, const Tensor& y) {
-  launch(stream, [=] { reference::add<T>(a, b, y); });
+void ReferenceOps<T>::add(Stream& stream, const Tensor& a, const Tensor& b, const Tensor& y,
+                          Activation activation) {
+  launch(stream, [=] { reference::add<T>(a, b, y, activation); });
 }
 
 template <typename T>

@@ -16,9 +16,15 @@ class ReferenceOps : public Ops {
   DType dtype() const override;
   Layout preferred_layout(const base::Shape&) const override { return Layout::plain; }
   void reorder(Stream&, const Tensor& x, const Tensor& y) override;
+  Layout preferred_weights_layout(const Window&, const base::Shape&, Layout,
+                                  Layout) const override {
+    return Layout::plain;
+  }
+  Layout backward_weights_layout(Layout layout) const override { return layout; }
+  void reorder_weights(Stream&, const Tensor& w, const Tensor& y) override;
 
   void conv2d(Stream&, const Window&, const Tensor& x, const Tensor& w, const Tensor& b,
-              const Tensor& y) override;
+              const Tensor& y, Activation) override;
   void conv2d_backward_input(Stream&, const Window&, const Tensor& dy, const Tensor& w,
                              const Tensor& dx) override;
   void conv2d_backward_weights(Stream&, const Window&, const Tensor& dy, const Tensor& x,
@@ -30,10 +36,10 @@ class ReferenceOps : public Ops {
                                const Tensor& dw, const Tensor& db) override;
 
   void batchnorm(Stream&, double epsilon, const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                 const Tensor& y, const Tensor& mean, const Tensor& variance) override;
+                 const Tensor& y, const Tensor& mean, const Tensor& variance, Activation) override;
   void batchnorm_inference(Stream&, double epsilon, const Tensor& x, const Tensor& gamma,
                            const Tensor& beta, const Tensor& mean, const Tensor& variance,
-                           const Tensor& y) override;
+                           const Tensor& y, Activation) override;
   void batchnorm_backward(Stream&, double epsilon, const Tensor& dy, const Tensor& x,
                           const Tensor& gamma, const Tensor& mean, const Tensor& variance,
                           const Tensor& dx, Accumulate, const Tensor& dgamma,
@@ -53,7 +59,7 @@ class ReferenceOps : public Ops {
   void avgpool(Stream&, const Window&, const Tensor& x, const Tensor& y) override;
   void avgpool_backward(Stream&, const Window&, const Tensor& dy, const Tensor& dx) override;
 
-  void add(Stream&, const Tensor& a, const Tensor& b, const Tensor& y) override;
+  void add(Stream&, const Tensor& a, const Tensor& b, const Tensor& y, Activation) override;
   void dropout(Stream&, double p, const base::Philox& key, std::span<const std::uint64_t> samples,
                const Tensor& x, const Tensor& y) override;
   void softmax_cross_entropy(Stream&, const Tensor& logits, const Tensor& labels,
