@@ -38,11 +38,15 @@ void Channel::wait(Ticket ticket) {
 
 void Channel::poll() {
   progress();
+  help();
+}
+
+void Channel::help() {
   for (const auto& [owner, help] : helpers_) help();
 }
 
 void Channel::Patience::look_again(const std::function<std::string()>& what) {
-  channel_.poll();
+  channel_.help();
   const WaitPolicy& policy = channel_.policy_;
   const double waited_s = channel_.clock_.now_s() - began_s_;
   if (waited_s > policy.deadline_s) {
@@ -50,7 +54,7 @@ void Channel::Patience::look_again(const std::function<std::string()>& what) {
   }
   if (waited_s < policy.spin_s) return;
   timespec nap{};
-  constexpr double k_share_of_wait = 0.1;
+  constexpr double k_share_of_wait = 0.2;
   const double nap_s =
       std::max(policy.nap_s, std::min(k_share_of_wait * waited_s, policy.longest_nap_s));
   nap.tv_nsec = static_cast<long>(nap_s * 1e9);

@@ -42,7 +42,7 @@ struct WaitPolicy {
   double deadline_s = 300;
   double spin_s = 0;
   double nap_s = 50e-6;
-  double longest_nap_s = 250e-6;
+  double longest_nap_s = 300e-6;
 };
 
 /// Named, non-blocking messages between ranks, and the only place where a rank waits.
@@ -76,7 +76,7 @@ class Channel {
 
   /// Block the calling thread until the message is complete, then retire it.
   void wait(Ticket ticket);
-  /// Block until `done()`, moving messages and helpers on. `what` names the wait for the report.
+  /// Block until `done()`, which moves messages on (`test` does), and the helpers with it. `what` names the wait for the report.
   template <typename Done, typename What>
   void wait_until(Done&& done, What&& what) {
     Patience patience(*this);
@@ -95,6 +95,7 @@ class Channel {
   void poll();
 
  private:
+  void help();
   /// One wait: spins, then naps, then gives up.
   class Patience {
    public:
