@@ -17,7 +17,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$root/tests/bench
 
 names() {
-  grep -l '^main()$' "$folder"/*.py | xargs -n1 basename | sed 's/\.py$//; s/_/-/g; /^torch-step$/d'
+  grep -l '^main()$' "$folder"/*.py | xargs -n1 basename | sed 's/\.py$//; s/_/-/g; /^torch-/d'
 }
 
 list() {

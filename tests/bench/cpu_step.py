@@ -7,15 +7,10 @@ Each PYTHON is an interpreter with torch (default: those of python3 that have it
 import argparse
 import subprocess
 
-from figures import PROGRAMS, ROOT, Figures, Server
+from figures import PROGRAMS, ROOT, Figures, Server, pythons_with_torch
 
 BATCH = 64
 STEPS = {"vgg8": 8, "resnet18": 1}
-
-
-def torch_version(python):
-    found = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
-    return found.stdout.strip() if found.returncode == 0 else None
 
 
 def compare(figures, model, pythons, core, rounds):
@@ -51,7 +46,7 @@ def compare(figures, model, pythons, core, rounds):
 def matrix_speed(figures, core):
     program = str(PROGRAMS / "layer_speed")
     command = ["taskset", "-c", str(core), program, str(ROOT / "models" / "vgg16.json"), str(BATCH)]
-    for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines():
+    for line in subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines():
         what, value, unit = line.rsplit(" ", 2)
         figures.add(what, float(value), unit, goal=80 if unit == "%" else None)
 
@@ -62,12 +57,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--core", type=int, default=0)
     arguments = parser.parse_args()
-    pythons = {}
-    for python in arguments.python or ["/usr/bin/python3"]:
-        if version := torch_version(python):
-            pythons[python] = version
-        else:
-            print(f"{python} has no torch: nothing to compare with")
+    pythons = pythons_with_torch(arguments.python)
     figures = Figures("cpu-step")
     for model in STEPS:
         compare(figures, model, pythons, arguments.core, arguments.rounds)

@@ -1,9 +1,12 @@
 """What every benchmark does alike: figures, their table, their JSON file."""
 
+import atexit
 import json
 import os
 import pathlib
 import platform
+import select
+import signal
 import statistics
 import subprocess
 
@@ -24,6 +27,19 @@ def version():
         ["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True
     )
     return described.stdout.strip() or "unknown"
+
+
+def pythons_with_torch(wanted):
+    """Of these interpreters (default: the system's) those that have torch, with its version."""
+    found = {}
+    for python in wanted or ["/usr/bin/python3"]:
+        command = [python, "-c", "import torch; print(torch.__version__)"]
+        answer = subprocess.run(command, capture_output=True, text=True)
+        if answer.returncode == 0:
+            found[python] = answer.stdout.strip()
+        else:
+            print(f"{python} has no torch: nothing to compare with")
+    return found
 
 
 class Figures:
@@ -53,22 +69,35 @@ class Figures:
 
 
 class Server:
-    """A process that works on demand: takes a count, answers with the seconds it took."""
+    """A process that works on demand: takes a count, answers with the seconds it took. It and what
+    it started end with this program, or when no answer comes."""
+
+    DEADLINE_S = 120
 
     def __init__(self, command, environment=None):
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, **(environment or {})},
+            start_new_session=True, env={**os.environ, **(environment or {})},
         )
+        atexit.register(self.end)
 
     def seconds(self, count):
         self.process.stdin.write(f"{count}\n")
         self.process.stdin.flush()
-        answer = self.process.stdout.readline()
+        ready, _, _ = select.select([self.process.stdout], [], [], self.DEADLINE_S)
+        answer = self.process.stdout.readline() if ready else ""
         if not answer:
-            raise SystemExit(f"{self.process.args[0]} ended early")
+            raise SystemExit(f"no answer from {self.process.args}")
         return float(answer)
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(timeout=60)
+        try:
+            self.process.wait(timeout=30)
+        finally:
+            self.end()
+
+    def end(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()

@@ -1,7 +1,8 @@
 // How much of the best sgemm rate the convolutions and products of a model reach: the three passes
 // of all of them, a sgemm between any two layers.
 //
-// layer_speed MODEL BATCH: lines of "what value unit".
+// layer_speed MODEL BATCH: lines of "what value unit"; on standard error each layer's three passes
+// (forward, backward of inputs, of weights).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,10 +53,11 @@ double seconds(const base::Clock& clock, Work work) {
 }
 
 struct Sum {
-  double flops = 0, seconds = 0;
+  double flops = 0, seconds = 0, last = 0;
   void add(double more_flops, double more_s) {
     flops += more_flops;
     seconds += more_s;
+    last = 1e-9 * more_flops / more_s;
   }
   double gflops() const { return 1e-9 * flops / seconds; }
 };
@@ -107,6 +109,8 @@ void run(const model::Model& model, std::int64_t batch) {
                 }));
     }
     first = false;
+    fmt::print(stderr, "{:<20} {:>6.1f} {:>6.1f} {:>6.1f} GFLOP/s\n", layer.spec.name, forward.last,
+               input.last, weights.last);
   }
   Sum total;
   for (const Sum& sum : {forward, input, weights}) total.add(sum.flops, sum.seconds);

@@ -98,8 +98,7 @@ double median(std::vector<double> values) {
 
 void run(comm::World& world, const Request& request) {
   const base::SteadyClock clock;
-  const comm::WaitPolicy policy{
-      .deadline_s = 120, .spin_s = world.size() <= 2 ? 50e-6 : 0, .nap_s = 100e-6};
+  const comm::WaitPolicy policy{.deadline_s = 120, .spin_s = world.size() <= 2 ? 50e-6 : 0};
   const auto channel = comm::make_mpi_channel(world, clock, policy);
   const auto ops = ops::make_onednn_ops(1);
   NullChannel alone(world.rank(), clock);

@@ -80,4 +80,5 @@ def main():
         print(f"{time.perf_counter() - began:.6f}", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
