@@ -6,6 +6,7 @@ set(share ${CMAKE_INSTALL_DATADIR}/dynpipe)
 install(TARGETS dynpipe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES README.md LICENSE DESTINATION ${share})
 install(DIRECTORY models DESTINATION ${share} FILES_MATCHING PATTERN *.json PATTERN *.md)
+install(DIRECTORY slurm DESTINATION ${share} FILES_MATCHING PATTERN *.sbatch PATTERN *.md)
 install(FILES data/README.md DESTINATION ${share}/data)
 install(FILES lib/README.md DESTINATION ${share}/lib)
 

@@ -5,7 +5,7 @@ set(scripts ${PROJECT_SOURCE_DIR}/scripts)
 add_test(NAME style.floors COMMAND Python3::Interpreter ${scripts}/check_floors.py)
 add_test(NAME style.floors_self_test
   COMMAND Python3::Interpreter ${scripts}/check_floors.py --self-test)
-file(GLOB shell_scripts CONFIGURE_DEPENDS ${scripts}/*.sh)
+file(GLOB shell_scripts CONFIGURE_DEPENDS ${scripts}/*.sh ${PROJECT_SOURCE_DIR}/slurm/*.sbatch)
 foreach(script IN LISTS shell_scripts ITEMS ${PROJECT_SOURCE_DIR}/.ci/run)
   get_filename_component(name ${script} NAME_WE)
   add_test(NAME style.syntax.${name} COMMAND bash -n ${script})

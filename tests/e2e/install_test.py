@@ -49,7 +49,8 @@ class InstallTest(unittest.TestCase):
         self.assertEqual(1, len(losses(summary)))
 
     def test_documents_and_licence_are_there(self):
-        for name in ("README.md", "LICENSE", "models/README.md", "data/README.md"):
+        for name in ("README.md", "LICENSE", "models/README.md", "data/README.md",
+                     "slurm/README.md", "slurm/train-cpu.sbatch"):
             self.assertTrue((self.share / name).is_file(), name)
 
     @unittest.skipUnless(shutil.which("modulecmd"), "Environment Modules are not installed")
