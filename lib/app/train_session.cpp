@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <optional>
 
@@ -20,6 +21,7 @@
 #include "nn/parameters.hpp"
 #include "pipeline/worker.hpp"
 #include "probe/crowding.hpp"
+#include "probe/launcher.hpp"
 #include "probe/placement_warnings.hpp"
 
 namespace dynpipe::app {
@@ -249,7 +251,11 @@ class TrainSession {
 void train(const std::vector<std::string>& words, comm::World& world,
            const std::function<void(const std::exception&)>& on_failure) {
   std::optional<TrainOptions> options;
-  world.together([&] { options = parse_train_options(words); });
+  world.together([&] {
+    options = parse_train_options(words);
+    const std::string mismatch = probe::launcher_mismatch(world.size(), std::getenv);
+    if (options && !mismatch.empty()) throw base::InputError("", "", mismatch);
+  });
   if (!options) {
     if (world.rank() == 0) fmt::print("{}", train_help());
     return;

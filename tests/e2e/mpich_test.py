@@ -40,6 +40,17 @@ class MpichTest(unittest.TestCase):
                    *self.options(mpich)])
         self.assertEqual(losses(usual), losses(mpich))
 
+    def test_a_launcher_of_the_other_mpi_is_refused(self):
+        usual, mpich = [os.environ.get("MPIRUN", "mpirun"), "--oversubscribe"], [os.environ["MPICH_EXEC"]]
+        for launcher, program in ((usual, "DYNPIPE_MPICH"), (mpich, "DYNPIPE")):
+            summary = self.folder / "alone.json"
+            command = [*launcher, "-n", "2", os.environ[program], *self.options(summary)]
+            run = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                                 env=environment(), timeout=60)
+            self.assertEqual(2, run.returncode, run.stderr)
+            self.assertIn("has started 2 processes, but MPI sees one", run.stderr)
+            self.assertFalse(summary.exists())
+
     def test_bad_input_is_said_once_with_its_exit_code(self):
         command = [os.environ["MPICH_EXEC"], "-n", "3", os.environ["DYNPIPE_MPICH"], "train",
                    "--model", self.folder / "none.json", "--data", self.folder]
