@@ -165,11 +165,16 @@ void load_images(const TrainOptions& options, TrainInputs& inputs) {
 
 TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world) {
   TrainInputs inputs;
+  const int ranks = options.ranks.value_or(world.size());
+  if (options.ranks && world.size() > 1) {
+    throw comm::AgreedError(base::ExitCode::bad_input,
+                            InputError("", "--ranks", "is for a dry run without mpirun").what());
+  }
   const std::string model_text = shared_text(options.model, world);
   const std::string plan_text = options.plan.empty() ? "" : shared_text(options.plan, world);
   world.together([&] {
     inputs.model = model::parse_model(model_text, options.model, nn::layer_types());
-    inputs.plan = make_plan(options, plan_text, inputs.model, world.size());
+    inputs.plan = make_plan(options, plan_text, inputs.model, ranks);
     if (world.rank() == 0) check_streams(inputs.plan, options.plan);
   });
   inputs.extent = shared_extent(options, inputs.model, world);

@@ -17,6 +17,7 @@ using base::InputError;
 
 constexpr std::int64_t k_many = 1'000'000;
 constexpr int k_most_threads = 1024;
+constexpr int k_most_ranks = 4096;
 
 /// Values as their words stand on the command line, before they are checked.
 struct Raw {
@@ -89,6 +90,9 @@ OptionGroup run_options(TrainOptions& o, Raw& raw) {
   option(group, "threads", &o.threads, "N",
          "threads of each rank's maths (default: OMP_NUM_THREADS; else the rank's share of the "
          "cores that it is bound to, at most SLURM_CPUS_PER_TASK; else 1)");
+  flag(group, "dry-run", &o.dry_run,
+       "say what each rank would hold and how long it would wait, and train nothing");
+  option(group, "ranks", &o.ranks, "N", "dry-run, without mpirun: as if the job had N ranks");
   option(group, "summary", &o.summary, "FILE", "write results to FILE (JSON)");
   option(group, "progress", &raw.progress, "STYLE", "auto, live (one line written over) or log");
   option(group, "log-every", &o.log_every, "N", "log: a line every N updates");
@@ -139,7 +143,6 @@ void check_ranges(const TrainOptions& o) {
   require(o.batch >= 1 && o.batch <= k_many, "--batch", o.batch, "1 to 1000000");
   require(o.microbatches >= 1 && o.microbatches <= plan::k_most_microbatches, "--microbatches",
           o.microbatches, "1 to 4096");
-  if (o.stages) require(*o.stages >= 1, "--stages", *o.stages, "at least 1");
   if (o.max_updates) require(*o.max_updates >= 1, "--max-updates", *o.max_updates, "at least 1");
   require(o.log_every >= 1, "--log-every", o.log_every, "at least 1");
   require(o.step_epochs >= 1 && o.step_epochs <= k_many, "--lr-step-epochs", o.step_epochs,
@@ -155,23 +158,12 @@ void check_ranges(const TrainOptions& o) {
         std::pair{"--beta2", o.optimizer.beta2}}) {
     require(value >= 0 && value < 1, option, value, "at least 0 and below 1");
   }
-  require(o.deadline_s >= 1, "--deadline", o.deadline_s, "at least 1");
+  if (o.ranks) {
+    require(*o.ranks >= 1 && *o.ranks <= k_most_ranks, "--ranks", *o.ranks, "1 to 4096");
+    if (!o.dry_run) throw InputError("", "--ranks", "is for --dry-run; a job has mpirun's -n");
+  }
   if (o.optimizer.nesterov && o.optimizer.momentum == 0) {
     throw InputError("", "--nesterov", "needs --momentum above 0");
-  }
-  if (o.backend != "auto" && o.backend != "onednn" && o.backend != "reference") {
-    throw InputError(
-        "", "--backend",
-        fmt::format("'{}' is not known; known are auto, onednn, reference", o.backend));
-  }
-  if (o.backend == "onednn" && o.dtype == tensor::DType::float64) {
-    throw InputError("", "--backend", "onednn has no float64; use reference");
-  }
-  if (o.threads) {
-    require(*o.threads >= 1 && *o.threads <= k_most_threads, "--threads", *o.threads, "1 to 1024");
-  }
-  if (!uses_onednn(o) && o.threads.value_or(1) > 1) {
-    throw InputError("", "--threads", "the reference maths runs on one thread");
   }
 }
 
@@ -208,12 +200,6 @@ void translate(const Raw& raw, const po::variables_map& values, TrainOptions& o)
   if (values.count("replicas") != 0) o.replicas = parse_list(raw.replicas, "--replicas");
   require(raw.seed >= 0, "--seed", raw.seed, "at least 0");
   o.seed = static_cast<std::uint64_t>(raw.seed);
-  if (raw.dtype == "float64") {
-    o.dtype = tensor::DType::float64;
-  } else if (raw.dtype != "float32") {
-    throw InputError("", "--dtype",
-                     fmt::format("'{}' is not known; known are float32, float64", raw.dtype));
-  }
   if (raw.progress == "live") {
     o.progress = ProgressStyle::live;
   } else if (raw.progress == "log") {
@@ -225,6 +211,31 @@ void translate(const Raw& raw, const po::variables_map& values, TrainOptions& o)
 }
 
 }  // namespace
+
+void check_run_options(const std::string& dtype, TrainOptions& o) {
+  if (dtype == "float64") {
+    o.dtype = tensor::DType::float64;
+  } else if (dtype != "float32") {
+    throw InputError("", "--dtype",
+                     fmt::format("'{}' is not known; known are float32, float64", dtype));
+  }
+  require(o.deadline_s >= 1, "--deadline", o.deadline_s, "at least 1");
+  if (o.stages) require(*o.stages >= 1, "--stages", *o.stages, "at least 1");
+  if (o.backend != "auto" && o.backend != "onednn" && o.backend != "reference") {
+    throw InputError(
+        "", "--backend",
+        fmt::format("'{}' is not known; known are auto, onednn, reference", o.backend));
+  }
+  if (o.backend == "onednn" && o.dtype == tensor::DType::float64) {
+    throw InputError("", "--backend", "onednn has no float64; use reference");
+  }
+  if (o.threads) {
+    require(*o.threads >= 1 && *o.threads <= k_most_threads, "--threads", *o.threads, "1 to 1024");
+  }
+  if (!uses_onednn(o) && o.threads.value_or(1) > 1) {
+    throw InputError("", "--threads", "the reference maths runs on one thread");
+  }
+}
 
 bool uses_onednn(const TrainOptions& options) {
   return options.backend == "onednn" ||
@@ -253,6 +264,7 @@ std::optional<TrainOptions> parse_train_options(const std::vector<std::string>& 
   translate(raw, values, options);
   check_optimizer_alone(options, values);
   check_ranges(options);
+  check_run_options(raw.dtype, options);
   return options;
 }
 

@@ -46,12 +46,18 @@ struct TrainOptions {
   tensor::DType dtype = tensor::DType::float32;
   std::string backend = "auto";
   std::optional<int> threads;  ///< of a rank's maths; empty: see probe::choose_threads
-  std::string summary;         ///< file; empty: none
-  std::string write_plan;      ///< file; empty: none
+  bool dry_run = false;
+  std::optional<int> ranks;  ///< of a dry run; empty: those of the job
+  std::string summary;       ///< file; empty: none
+  std::string write_plan;    ///< file; empty: none
   ProgressStyle progress = ProgressStyle::automatic;
   std::int64_t log_every = 100;  ///< updates
   double deadline_s = 300;
 };
+
+/// Reads `dtype` and checks the options that training and evaluation share: --dtype, --backend,
+/// --threads, --stages, --deadline. Throws InputError naming the option.
+void check_run_options(const std::string& dtype, TrainOptions& options);
 
 /// Whether the maths is oneDNN's; else it is the reference.
 bool uses_onednn(const TrainOptions& options);

@@ -10,6 +10,9 @@
 #include <fstream>
 #include <optional>
 
+#include "app/backend.hpp"
+#include "app/dry_run.hpp"
+#include "app/memory_forecast.hpp"
 #include "app/progress.hpp"
 #include "app/rank_places.hpp"
 #include "app/train_inputs.hpp"
@@ -27,17 +30,12 @@
 namespace dynpipe::app {
 namespace {
 
-std::unique_ptr<ops::Ops> make_ops(const TrainOptions& options, int threads) {
-  return uses_onednn(options) ? ops::make_onednn_ops(threads)
-                              : ops::make_reference_ops(options.dtype);
-}
-
 comm::WaitPolicy wait_policy(const TrainOptions& options, bool has_its_cores) {
   // The default slack of 50 us would stretch every nap by half.
   prctl(PR_SET_TIMERSLACK, 1000UL);
   comm::WaitPolicy policy;
   policy.deadline_s = options.deadline_s;
-  policy.spin_s = has_its_cores ? 50e-6 : 0;
+  policy.spin_s = has_its_cores ? comm::WaitPolicy::k_spin_on_own_core_s : 0;
   return policy;
 }
 
@@ -96,6 +94,7 @@ class TrainSession {
   TrainSession(const TrainOptions& options, comm::World& world)
       : options_(options),
         world_(world),
+        program_bytes_(resident_bytes()),
         inputs_(read_train_inputs(options, world)),
         places_(share_places(world, uses_onednn(options) ? options.threads : 1)),
         ops_(make_ops(options, own_place().threads)),
@@ -150,9 +149,20 @@ class TrainSession {
     return plan::layers_of(inputs_.model, inputs_.plan.stages[s]);
   }
 
+  /// Before any of it is allocated.
+  MemoryVerdict judge_own_memory() {
+    const auto rooms = share_rooms(world_, own_room(world_.host(), program_bytes_));
+    return judge_memory(forecast_memory(inputs_.model, inputs_.plan, largest_microbatch(),
+                                        options_.optimizer, *ops_, rooms));
+  }
+
   void announce() {
+    const MemoryVerdict memory = judge_own_memory();
     world_.together([&] {
       if (!leader()) return;
+      if (!memory.refusals.empty()) {
+        throw base::InputError(options_.model, "memory", memory.refusals.front());
+      }
       if (!options_.write_plan.empty()) {
         write_file(options_.write_plan, plan::to_json(inputs_.plan, inputs_.model));
       }
@@ -162,9 +172,10 @@ class TrainSession {
                  describe_places(places_));
       std::fflush(stdout);
       std::vector<std::string> warnings = plan_warnings(options_, inputs_);
-      for (std::string& text : probe::placement_warnings(places_)) {
-        warnings.push_back(std::move(text));
+      for (const auto& warning : probe::placement_warnings(places_)) {
+        warnings.push_back(warning.text);
       }
+      warnings.insert(warnings.end(), memory.warnings.begin(), memory.warnings.end());
       for (const std::string& warning : warnings) {
         fmt::print(stderr, "dynpipe: warning: {}\n", warning);
       }
@@ -233,6 +244,7 @@ class TrainSession {
   const TrainOptions& options_;
   comm::World& world_;
   base::SteadyClock clock_;
+  std::int64_t program_bytes_;  ///< resident before samples are read
   TrainInputs inputs_;
   std::vector<probe::RankPlace> places_;
   device::CpuDevice device_;
@@ -261,6 +273,7 @@ void train(const std::vector<std::string>& words, comm::World& world,
     return;
   }
   world.set_deadline(options->deadline_s);
+  if (options->dry_run) return dry_run(*options, world);
   TrainSession session(*options, world);
   try {
     session.run();

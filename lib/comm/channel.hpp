@@ -39,6 +39,9 @@ using Ticket = std::size_t;
 /// between looks, so that a neighbour on the same core can work. Naps grow with the wait: short
 /// ones wake fast, long ones cost little, and a long wait can bear to end a little later.
 struct WaitPolicy {
+  /// How long to spin where a core is free for it: longer than a message on a host takes.
+  static constexpr double k_spin_on_own_core_s = 50e-6;
+
   double deadline_s = 300;
   double spin_s = 0;
   double nap_s = 50e-6;

@@ -47,11 +47,13 @@ std::vector<Crowd> inner_crowds(const HostRanks& host) {
 std::vector<Crowd> crowds(const std::vector<RankPlace>& places) {
   std::vector<Crowd> found;
   for (const auto& [name, host] : by_host(places)) {
-    if (is_crowded(host)) {
+    if (total_threads(host) > host.front()->host_cores) {
       found.push_back(crowd_of(host));
       continue;
     }
-    for (Crowd& crowd : inner_crowds(host)) found.push_back(std::move(crowd));
+    std::vector<Crowd> inner = inner_crowds(host);
+    if (inner.empty() && is_crowded(host)) inner.push_back(crowd_of(host));
+    found.insert(found.end(), inner.begin(), inner.end());
   }
   return found;
 }

@@ -15,8 +15,8 @@ struct Crowd {
   std::vector<Cpu> cpus;   ///< all that they may run on
   bool whole_host = true;  ///< these are all the host has
 };
-/// Each host where there are more threads than cores is a crowd of all its ranks; elsewhere, ranks
-/// that may run on the same few cores alone are one.
+/// Where a host has fewer cores than its ranks have threads, all its ranks are one crowd;
+/// elsewhere, ranks that may run on the same few cores alone are.
 std::vector<Crowd> crowds(const std::vector<RankPlace>& places);
 
 /// Whether the rank is in no crowd: it has a core for each of its threads.

@@ -49,20 +49,22 @@ std::string describe(const Crowd& crowd) {
       crowd.host, count_of(threads, "thread"));
 }
 
-void add_crowds(const std::vector<RankPlace>& places, std::vector<std::string>& warnings) {
+void add_crowds(const std::vector<RankPlace>& places, std::vector<PlacementWarning>& warnings) {
   std::map<std::string, std::vector<Crowd>> hosts;
   for (const Crowd& crowd : crowds(places)) hosts[crowd.host].push_back(crowd);
   for (const auto& [host, found] : hosts) {
     if (found.size() <= k_most_crowds_of_a_host) {
-      for (const Crowd& crowd : found) warnings.push_back(describe(crowd));
+      for (const Crowd& crowd : found) warnings.push_back({describe(crowd), !crowd.whole_host});
     } else {
-      warnings.push_back(fmt::format("{}; {} more such groups of ranks on this host",
-                                     describe(found.front()), found.size() - 1));
+      warnings.push_back({fmt::format("{}; {} more such groups of ranks on this host",
+                                      describe(found.front()), found.size() - 1),
+                          true});
     }
   }
 }
 
-void add_quotas(const std::map<std::string, HostRanks>& hosts, std::vector<std::string>& warnings) {
+void add_quotas(const std::map<std::string, HostRanks>& hosts,
+                std::vector<PlacementWarning>& warnings) {
   for (const auto& [host, ranks] : hosts) {
     std::map<std::string, HostRanks> groups;
     for (const RankPlace* place : ranks) {
@@ -71,11 +73,11 @@ void add_quotas(const std::map<std::string, HostRanks>& hosts, std::vector<std::
     for (const auto& [folder, members] : groups) {
       const double allowed = members.front()->quota->value;
       if (total_threads(members) <= allowed) continue;
-      warnings.push_back(fmt::format(
+      warnings.push_back({fmt::format(
           "{} on host {} run {}, but their control group allows {:.4g} cores of CPU "
           "time ({}): ask for more or start fewer",
           name_ranks(numbers_of(members)), host,
-          count_of(static_cast<std::size_t>(total_threads(members)), "thread"), allowed, folder));
+          count_of(static_cast<std::size_t>(total_threads(members)), "thread"), allowed, folder)});
     }
   }
 }
@@ -93,24 +95,24 @@ bool may_wander(const RankPlace& place) {
 }
 
 void add_wanderers(const std::map<std::string, HostRanks>& hosts,
-                   std::vector<std::string>& warnings) {
+                   std::vector<PlacementWarning>& warnings) {
   for (const auto& [host, ranks] : hosts) {
     HostRanks wanderers;
     std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(wanderers),
                  [](const RankPlace* place) { return may_wander(*place); });
     if (wanderers.empty()) continue;
-    warnings.push_back(fmt::format(
+    warnings.push_back({fmt::format(
         "{} may wander between NUMA nodes {} of host {}, away from {} memory, though one node has "
         "the cores: start with mpirun --bind-to numa or srun --cpu-bind=ldoms",
         name_ranks(numbers_of(wanderers)), number_list(nodes_of(united_cpus(wanderers))), host,
-        wanderers.size() == 1 ? "its" : "their"));
+        wanderers.size() == 1 ? "its" : "their")});
   }
 }
 
 }  // namespace
 
-std::vector<std::string> placement_warnings(const std::vector<RankPlace>& places) {
-  std::vector<std::string> warnings;
+std::vector<PlacementWarning> placement_warnings(const std::vector<RankPlace>& places) {
+  std::vector<PlacementWarning> warnings;
   add_crowds(places, warnings);
   const auto hosts = by_host(places);
   add_quotas(hosts, warnings);
@@ -118,7 +120,7 @@ std::vector<std::string> placement_warnings(const std::vector<RankPlace>& places
   if (warnings.size() > k_most_warnings) {
     const std::size_t left_out = warnings.size() - k_most_warnings;
     warnings.resize(k_most_warnings);
-    warnings.push_back(fmt::format("{} more such lines of other hosts", left_out));
+    warnings.push_back({fmt::format("{} more such lines of other hosts", left_out)});
   }
   return warnings;
 }

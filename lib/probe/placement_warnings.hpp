@@ -7,10 +7,15 @@
 
 namespace dynpipe::probe {
 
-/// What is wrong with where ranks run: a line each, with the numbers and the mend. Crowds, quotas
-/// below the number of threads, ranks that may wander between NUMA nodes though one would hold
-/// them.
-std::vector<std::string> placement_warnings(const std::vector<RankPlace>& places);
+struct PlacementWarning {
+  std::string text;      ///< a line, with the numbers and the mend
+  bool mistake = false;  ///< nobody can have wanted it
+};
+
+/// What is wrong with where ranks run. Crowds, which are mistakes unless they take the whole host,
+/// quotas below the number of threads, ranks that may wander between NUMA nodes though one would
+/// hold them.
+std::vector<PlacementWarning> placement_warnings(const std::vector<RankPlace>& places);
 
 /// "rank 3", "ranks 0 and 1", "ranks 0-7,9".
 std::string name_ranks(const std::vector<int>& ranks);

@@ -2,21 +2,13 @@
 
 #include <vector>
 
-#include "schedule/schedule.hpp"
+#include "schedule/timing.hpp"
 
 namespace dynpipe::testing {
 
-/// What the steps of a microbatch take on every stage, in any unit of time. Messages, sums and
-/// updates take nothing.
-struct StepCosts {
-  double forward = 1, backward_input = 1, backward_weight = 1;
+using schedule::StepCosts;
 
-  double microbatch() const { return forward + backward_input + backward_weight; }
-};
-
-/// How long the streams of all ranks take together, each step starting as soon as its rank and what
-/// it waits for are ready. The streams have passed the checker; throws std::logic_error where they
-/// block.
+/// How long the streams of all ranks take together where every stage takes as long.
 double duration(const plan::Plan& plan, const std::vector<schedule::Stream>& streams,
                 const StepCosts& costs);
 

@@ -49,5 +49,31 @@ TEST(BubbleTest, OfZbH1IsNeverMoreThanOf1f1b) {
   }
 }
 
+// In the long run, as the summary of a plan tells it.
+TEST(WaitingShareTest, IsTheBubbleOfSynchronousSchedules) {
+  const std::vector<StepCosts> costs(4);
+  for (const auto schedule : {plan::Schedule::gpipe, plan::Schedule::one_f_one_b}) {
+    for (double share : schedule::waiting_shares(straight_plan(schedule, 4, 8), costs)) {
+      EXPECT_DOUBLE_EQ(share, 3.0 / 11.0);  // (S - 1) / (M + S - 1)
+    }
+  }
+}
+
+TEST(WaitingShareTest, IsNoneInAFullAsynchronousPipelineOfEqualStages) {
+  const plan::Plan plan = straight_plan(plan::Schedule::asynchronous, 4, 2);
+  for (double share : schedule::waiting_shares(plan, std::vector<StepCosts>(4))) {
+    EXPECT_NEAR(share, 0, 1e-12);
+  }
+}
+
+TEST(WaitingShareTest, IsWhatALongerStageCostsTheOthers) {
+  const plan::Plan plan = straight_plan(plan::Schedule::asynchronous, 3, 4);
+  const auto shares = schedule::waiting_shares(plan, std::vector<StepCosts>{{}, {2, 2, 2}, {}});
+  ASSERT_EQ(shares.size(), 3U);
+  EXPECT_NEAR(shares[0], 0.5, 1e-12);
+  EXPECT_NEAR(shares[1], 0, 1e-12);
+  EXPECT_NEAR(shares[2], 0.5, 1e-12);
+}
+
 }  // namespace
 }  // namespace dynpipe::testing

@@ -48,7 +48,7 @@ std::vector<RankPlace> with_threads(std::vector<RankPlace> places, int count) {
 std::string warning(const std::vector<RankPlace>& places) {
   const auto warnings = placement_warnings(places);
   EXPECT_EQ(warnings.size(), 1U);
-  return warnings.empty() ? "" : warnings.front();
+  return warnings.empty() ? std::string() : warnings.front().text;
 }
 
 void expect_words(const std::string& text, const std::vector<std::string>& words) {
@@ -101,7 +101,7 @@ TEST(PlacementTest, RanksWithCoresOfTheirOwnAreFine) {
   for (const auto& places : {with_threads(on_host(2, {cores(0, 0), cores(1, 1)}), 1),
                              with_threads(on_host(2, {cores(0, 1), cores(0, 1)}), 1),  // not bound
                              with_threads(on_host(8, {cores(0, 3), cores(4, 7)}), 4)}) {
-    EXPECT_EQ(placement_warnings(places), std::vector<std::string>{});
+    EXPECT_TRUE(placement_warnings(places).empty());
     EXPECT_TRUE(has_its_cores(places, 0));
   }
 }
@@ -111,6 +111,7 @@ TEST(PlacementTest, MoreRanksThanCoresIsOneLine) {
       with_threads(on_host(2, {cores(0, 1), cores(0, 1), cores(0, 1), cores(0, 1)}), 1);
   expect_words(warning(places), {"ranks 0-3", "4 threads", "2 cores of host n1"});
   EXPECT_FALSE(has_its_cores(places, 3));
+  EXPECT_FALSE(placement_warnings(places).front().mistake);
 }
 
 TEST(PlacementTest, MoreRanksThanCoresIsOneLineWhereTheyAreBoundInTurn) {
@@ -134,8 +135,23 @@ TEST(PlacementTest, TwoRanksOnOneCoreByMistake) {
   const auto places =
       with_threads(on_host(4, {cores(0, 0), cores(0, 0), cores(1, 1), cores(0, 3)}), 1);
   expect_words(warning(places), {"ranks 0 and 1 are both bound to core 0"});
+  EXPECT_TRUE(placement_warnings(places).front().mistake);
   EXPECT_FALSE(has_its_cores(places, 1));
   EXPECT_TRUE(has_its_cores(places, 2));
+}
+
+TEST(PlacementTest, OnlyTheRanksThatShareACoreAreNamed) {
+  const auto places =
+      with_threads(on_host(4, {cores(0, 0), cores(1, 1), cores(2, 2), cores(0, 0)}), 1);
+  expect_words(warning(places), {"ranks 0 and 3 are both bound to core 0"});
+  EXPECT_TRUE(has_its_cores(places, 1));
+}
+
+TEST(PlacementTest, RanksThatShareCoresInTurn) {
+  // Any two have two cores, but all three have no more.
+  const std::vector<Cpu> outer{{0, 0, 0}, {2, 2, 0}};
+  expect_words(warning(with_threads(on_host(8, {cores(0, 1), cores(1, 2), outer, outer}), 1)),
+               {"ranks 0-3 are all bound to cores 0-2"});
 }
 
 TEST(PlacementTest, TwoHardwareThreadsOfOneCore) {
@@ -147,9 +163,6 @@ TEST(PlacementTest, ManyCrowdsOfAHostAreOneLine) {
   std::vector<std::vector<Cpu>> cpus;
   for (int core = 0; core < 10; ++core) cpus.insert(cpus.end(), 2, cores(core, core));
   expect_words(warning(with_threads(on_host(64, cpus), 1)),
-               {"ranks 0-19 are all bound to cores 0-9", "20 threads"});
-  cpus.push_back(cores(20, 40));  // cores for all, but not shared out so
-  expect_words(warning(with_threads(on_host(64, cpus), 1)),
                {"ranks 0 and 1", "core 0", "9 more such groups"});
 }
 
@@ -159,15 +172,14 @@ TEST(PlacementTest, AQuotaBelowTheThreads) {
   expect_words(warning(places),
                {"ranks 0 and 1", "2 threads", "1.5 cores", "/sys/fs/cgroup/job_7"});
   for (RankPlace& place : places) place.quota = {2.0, "/sys/fs/cgroup/job_7"};
-  EXPECT_EQ(placement_warnings(places), std::vector<std::string>{});
+  EXPECT_TRUE(placement_warnings(places).empty());
 }
 
 TEST(PlacementTest, RanksThatMayLeaveTheirNumaNode) {
   expect_words(warning(with_threads(on_host(16, {cores(0, 15, 8), cores(0, 7, 8)}), 2)),
                {"rank 0 may wander between NUMA nodes 0-1", "--bind-to numa"});
   // More threads than a node has cores need several.
-  EXPECT_EQ(placement_warnings(with_threads(on_host(16, {cores(0, 15, 8)}), 16)),
-            std::vector<std::string>{});
+  EXPECT_TRUE(placement_warnings(with_threads(on_host(16, {cores(0, 15, 8)}), 16)).empty());
 }
 
 TEST(PlacementTest, ManyHostsDoNotFloodTheTerminal) {
@@ -181,13 +193,13 @@ TEST(PlacementTest, ManyHostsDoNotFloodTheTerminal) {
   }
   const auto warnings = placement_warnings(places);
   ASSERT_LT(warnings.size(), 12U);
-  expect_words(warnings.back(), {"92 more"});
+  expect_words(warnings.back().text, {"92 more"});
 }
 
 TEST(PlacementTest, RanksThatDoNotKnowTheirCpusAreLeftAlone) {
   auto places = with_threads(on_host(0, {{}, {}}), 2);
   EXPECT_EQ(places[1].threads, 2);
-  EXPECT_EQ(placement_warnings(places), std::vector<std::string>{});
+  EXPECT_TRUE(placement_warnings(places).empty());
 }
 
 TEST(PlacementTest, APlaceSurvivesTheWayToTheOtherRanks) {
