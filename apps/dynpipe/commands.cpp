@@ -7,6 +7,8 @@ namespace dynpipe::cli {
 std::span<const Command> commands() {
   static constexpr std::array k_commands{
       Command{"train", "train a network as a pipeline over the MPI ranks", train},
+      Command{"doctor", "say what is wrong with ranks, cores, memory and links before training",
+              doctor},
   };
   return k_commands;
 }

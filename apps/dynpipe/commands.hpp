@@ -38,5 +38,6 @@ int run_on_ranks(int argc, char** argv,
 int run_alone(const std::function<void()>& body);
 
 int train(int argc, char** argv);
+int doctor(int argc, char** argv);
 
 }  // namespace dynpipe::cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "comm/channel.hpp"
 #include "comm/world.hpp"
@@ -14,5 +15,14 @@ std::unique_ptr<World> make_mpi_world(int* argc, char*** argv);
 /// the world's: the call is collective). `world` is one of MPI's; streams are immediate.
 std::unique_ptr<Channel> make_mpi_channel(World& world, const base::Clock& clock,
                                           WaitPolicy policy);
+
+/// What the MPI library says of itself.
+struct MpiFacts {
+  std::string library;       ///< "Open MPI v4.1.4"
+  std::string standard;      ///< "3.1"
+  std::string thread_level;  ///< "funneled": calls from the main thread
+};
+/// Between the beginning and the end of MPI.
+MpiFacts mpi_facts();
 
 }  // namespace dynpipe::comm
