@@ -3,8 +3,10 @@ reads a number of updates per line and answers with the seconds that they took.
 
 usage: torch_pipeline.py MODEL BATCH MICROBATCHES LAYERS_OF_THE_FIRST_STAGE"""
 
+import datetime
 import json
 import os
+import socket
 import sys
 import time
 import warnings
@@ -18,14 +20,14 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch_step import build
 
 
-def work(rank, arguments, stdin):
+def work(rank, arguments, stdin, port):
     file, batch, microbatches, first = arguments[0], *map(int, arguments[1:4])
     warnings.simplefilter("ignore")
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank]})
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(29500 + os.getppid() % 1000))
-    dist.init_process_group("gloo", rank=rank, world_size=2)
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    dist.init_process_group("gloo", rank=rank, world_size=2, timeout=datetime.timedelta(seconds=60))
     description = json.load(open(file))
     model, (classes,) = build(description["layers"], tuple(description["input"]))
     own = model[:first] if rank == 0 else model[first:]
@@ -61,7 +63,10 @@ def work(rank, arguments, stdin):
 if __name__ == "__main__":
     stdin = os.dup(0)
     os.set_inheritable(stdin, True)
-    other = mp.get_context("fork").Process(target=work, args=(1, sys.argv[1:], stdin))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    other = mp.get_context("fork").Process(target=work, args=(1, sys.argv[1:], stdin, port))
     other.start()
-    work(0, sys.argv[1:], stdin)
+    work(0, sys.argv[1:], stdin, port)
     other.join()
