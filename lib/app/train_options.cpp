@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -21,7 +22,7 @@ constexpr int k_most_ranks = 4096;
 
 /// Values as their words stand on the command line, before they are checked.
 struct Raw {
-  std::string config, replicas;
+  std::string config, replicas, no_decay;
   std::string schedule = "async", weights = "2bw", optimizer = "sgd", lr_schedule = "cosine";
   std::string dtype = "float32", progress = "auto";
   std::int64_t seed = 1;
@@ -66,7 +67,7 @@ OptionGroup plan_options(TrainOptions& o, Raw& raw) {
 
 OptionGroup optimizer_options(TrainOptions& o, Raw& raw) {
   OptionGroup group("Optimizer");
-  option(group, "optimizer", &raw.optimizer, "NAME", "sgd, adam or adamw");
+  option(group, "optimizer", &raw.optimizer, "NAME", "sgd, adam, adamw or nadam");
   option(group, "lr", &o.learning_rate, "X", "learning rate");
   option(group, "lr-schedule", &raw.lr_schedule, "NAME",
          "constant, step or cosine (to 0 at the last update)");
@@ -77,9 +78,17 @@ OptionGroup optimizer_options(TrainOptions& o, Raw& raw) {
   option(group, "momentum", &o.optimizer.momentum, "X", "sgd: momentum");
   flag(group, "nesterov", &o.optimizer.nesterov, "sgd: Nesterov momentum");
   option(group, "weight-decay", &o.optimizer.weight_decay, "X",
-         "of all parameters; decoupled with adamw");
-  option(group, "beta1", &o.optimizer.beta1, "X", "adam, adamw: decay of the mean");
-  option(group, "beta2", &o.optimizer.beta2, "X", "adam, adamw: decay of the square");
+         "of all parameters but those of --no-decay; decoupled with adamw");
+  option(group, "no-decay", &raw.no_decay, "KIND,...",
+         "without weight decay: norms (scales and shifts of batch norm), biases (of other layers), "
+         "or norms,biases");
+  option(group, "beta1", &o.optimizer.beta1, "X", "adam, adamw, nadam: decay of the mean");
+  option(group, "beta2", &o.optimizer.beta2, "X", "adam, adamw, nadam: decay of the square");
+  option(group, "momentum-decay", &o.optimizer.momentum_decay, "X",
+         "nadam: how fast its momentum rises to beta1");
+  option(group, "label-smoothing", &o.label_smoothing, "X",
+         "share of the target that goes to all classes alike, 0 to 1, in training; test losses are "
+         "without");
   return group;
 }
 
@@ -131,6 +140,24 @@ std::vector<int> parse_list(const std::string& text, const std::string& option) 
   return numbers;
 }
 
+/// "norms", "biases" or both, separated by a comma.
+void parse_no_decay(const std::string& text, nn::OptimizerSettings& optimizer) {
+  std::istringstream stream(text + ",");
+  for (std::string word; std::getline(stream, word, ',');) {
+    if (word == "norms") {
+      optimizer.decay_norms = false;
+    } else if (word == "biases") {
+      optimizer.decay_biases = false;
+    } else {
+      throw InputError("", "--no-decay",
+                       fmt::format("'{}' is not known; known are norms, biases", word));
+    }
+  }
+  if (optimizer.weight_decay == 0) {
+    throw InputError("", "--no-decay", "means nothing without --weight-decay");
+  }
+}
+
 template <typename Number>
 void require(bool holds, const char* option, Number value, const char* rule) {
   if (!holds) throw InputError("", option, fmt::format("must be {}, is {}", rule, value));
@@ -162,6 +189,10 @@ void check_ranges(const TrainOptions& o) {
     require(*o.ranks >= 1 && *o.ranks <= k_most_ranks, "--ranks", *o.ranks, "1 to 4096");
     if (!o.dry_run) throw InputError("", "--ranks", "is for --dry-run; a job has mpirun's -n");
   }
+  require(finite_from_0(o.optimizer.momentum_decay), "--momentum-decay", o.optimizer.momentum_decay,
+          "at least 0");
+  require(o.label_smoothing >= 0 && o.label_smoothing <= 1, "--label-smoothing", o.label_smoothing,
+          "0 to 1");
   if (o.optimizer.nesterov && o.optimizer.momentum == 0) {
     throw InputError("", "--nesterov", "needs --momentum above 0");
   }
@@ -180,11 +211,16 @@ void check_plan_alone(const TrainOptions& o, const po::variables_map& values) {
 
 /// What the chosen optimizer would ignore.
 void check_optimizer_alone(const TrainOptions& o, const po::variables_map& values) {
-  const bool sgd = o.optimizer.kind == nn::OptimizerKind::sgd;
-  const std::vector<const char*> others =
-      sgd ? std::vector{"beta1", "beta2"} : std::vector{"momentum", "nesterov"};
-  for (const char* option : others) {
-    if (!values[option].defaulted()) {
+  using enum nn::OptimizerKind;
+  const std::vector<std::pair<const char*, std::vector<nn::OptimizerKind>>> owners = {
+      {"momentum", {sgd}},
+      {"nesterov", {sgd}},
+      {"beta1", {adam, adamw, nadam}},
+      {"beta2", {adam, adamw, nadam}},
+      {"momentum-decay", {nadam}}};
+  for (const auto& [option, kinds] : owners) {
+    const bool known = std::ranges::find(kinds, o.optimizer.kind) != kinds.end();
+    if (!known && !values[option].defaulted()) {
       throw InputError(
           "", fmt::format("--{}", option),
           fmt::format("means nothing to --optimizer {}", nn::name_of(o.optimizer.kind)));
@@ -197,6 +233,7 @@ void translate(const Raw& raw, const po::variables_map& values, TrainOptions& o)
   o.policy = plan::policy_named(raw.weights, "", "--weights");
   o.optimizer.kind = nn::optimizer_named(raw.optimizer);
   o.learning_rate_kind = nn::learning_rate_named(raw.lr_schedule);
+  if (values.count("no-decay") != 0) parse_no_decay(raw.no_decay, o.optimizer);
   if (values.count("replicas") != 0) o.replicas = parse_list(raw.replicas, "--replicas");
   require(raw.seed >= 0, "--seed", raw.seed, "at least 0");
   o.seed = static_cast<std::uint64_t>(raw.seed);

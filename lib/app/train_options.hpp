@@ -37,6 +37,7 @@ struct TrainOptions {
   int microbatches = 4;
 
   nn::OptimizerSettings optimizer;
+  double label_smoothing = 0;
   nn::LearningRateKind learning_rate_kind = nn::LearningRateKind::cosine;
   double learning_rate = 0.05;
   std::int64_t warmup_updates = 0;

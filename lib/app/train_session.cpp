@@ -117,7 +117,8 @@ class TrainSession {
     pipeline::Worker worker(
         {inputs_.model, inputs_.plan, device_, *channel_, *ops_, clock_, options_.optimizer,
          learning_rate(options_, order_.groups_per_epoch(), total_updates_), largest_microbatch(),
-         options_.seed, [this](const pipeline::GroupMetrics& metrics) { on_group(metrics); }});
+         options_.seed, [this](const pipeline::GroupMetrics& metrics) { on_group(metrics); },
+         options_.label_smoothing});
     worker.load(nn::initial_state(own_layers(), options_.seed), 0, options_.model);
     for (std::int64_t epoch = 0; epoch * order_.groups_per_epoch() < total_updates_; ++epoch) {
       run_epoch(worker, epoch);

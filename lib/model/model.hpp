@@ -29,12 +29,20 @@ enum class Init {
   he_normal,  ///< normal, variance 2 / fan_in (He et al. 2015)
 };
 
+/// What an optimizer may treat differently.
+enum class ParameterKind {
+  weight,
+  bias,
+  norm,  ///< a normalisation's scale or shift
+};
+
 /// A trainable tensor, updated by the optimizer.
 struct ParameterSpec {
   std::string name;  ///< within the layer, as PyTorch names it: "weight"
   base::Shape shape;
   Init init = Init::zeros;
   std::int64_t fan_in = 1;
+  ParameterKind kind = ParameterKind::weight;
 };
 
 /// A running statistic, folded once per microbatch, in order of microbatches, when its group is

@@ -44,6 +44,14 @@ struct AdamStep {
   std::int64_t step;     ///< 1 for the first update: for the bias correction
 };
 
+/// Update t, which counts from 1, with the momentum schedule mu_1, mu_2, ... of Dozat (2016).
+struct NadamStep {
+  double learning_rate, beta1, beta2, epsilon, weight_decay;
+  double mu, next_mu;  ///< mu_t and mu_(t+1)
+  double mu_product;   ///< mu_1 ... mu_t
+  std::int64_t step;   ///< t
+};
+
 /// The maths, declared once; every backend is tested against the readable one in `reference/`.
 ///
 /// Tensors are views of device memory of type `dtype()`; images are [N,C,H,W], plain or blocked,
@@ -141,13 +149,14 @@ class Ops {
                        std::span<const std::uint64_t> samples, const Tensor& x,
                        const Tensor& y) = 0;
 
-  /// Softmax cross entropy of logits [N,K] and labels [N] (int32). totals is float64 [2] whatever
+  /// Softmax cross entropy of logits [N,K] and labels [N] (int32), against the distribution q = (1
+  /// - smoothing) onehot + smoothing / K, `smoothing` in [0, 1]. totals is float64 [2] whatever
   /// dtype(): the sum of the samples' losses and the number whose largest logit (the first of
-  /// equals) is the label, set or added to. dlogits [N,K] = gradient_scale (softmax - onehot),
-  /// unless empty. A NaN in the logits reaches the loss.
-  virtual void softmax_cross_entropy(Stream&, const Tensor& logits, const Tensor& labels,
-                                     double gradient_scale, Accumulate, const Tensor& totals,
-                                     const Tensor& dlogits) = 0;
+  /// equals) is the label, set or added to. dlogits [N,K] = gradient_scale (softmax - q), unless
+  /// empty. A NaN in the logits reaches the loss.
+  virtual void softmax_cross_entropy(Stream&, double smoothing, const Tensor& logits,
+                                     const Tensor& labels, double gradient_scale, Accumulate,
+                                     const Tensor& totals, const Tensor& dlogits) = 0;
 
   /// x = value everywhere.
   virtual void fill(Stream&, double value, const Tensor& x) = 0;
@@ -159,6 +168,9 @@ class Ops {
   /// PyTorch's Adam and AdamW; m and v are its first and second moments. w_new may be w.
   virtual void adam(Stream&, const AdamStep&, const Tensor& w, const Tensor& g, const Tensor& m,
                     const Tensor& v, const Tensor& w_new) = 0;
+  /// PyTorch's NAdam; m and v as in Adam. w_new may be w.
+  virtual void nadam(Stream&, const NadamStep&, const Tensor& w, const Tensor& g, const Tensor& m,
+                     const Tensor& v, const Tensor& w_new) = 0;
 };
 
 /// Plain loops that read like the formulas, in float32 and float64.

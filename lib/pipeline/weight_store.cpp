@@ -19,6 +19,7 @@ WeightStore::WeightStore(std::span<const model::Layer> layers,
       statistics_(nn::statistic_layout(layers)),
       momenta_(nn::statistic_momenta(layers)),
       optimizer_(optimizer),
+      decays_(nn::weight_decays(layers, optimizer)),
       dtype_(ops.dtype()),
       running_(allocate(statistics_, device)) {
   for (int v = 0; v <= delay; ++v) versions_.push_back(allocate(parameters_, device));
@@ -106,9 +107,10 @@ void WeightStore::update(ops::Ops& ops, device::Stream& stream, double learning_
                          std::span<const tensor::Tensor> gradients) {
   const Flat& from = at(newest_);
   const Flat& into = at(newest_ + 1);
+  const nn::OptimizerStep step(optimizer_, learning_rate, steps_);
   for (std::size_t p = 0; p < gradients.size(); ++p) {
-    nn::optimizer_step(ops, stream, optimizer_, learning_rate, steps_, from.views[p], gradients[p],
-                       state_views_[p], into.views[p]);
+    step.apply(ops, stream, decays_[p], from.views[p], gradients[p], state_views_[p],
+               into.views[p]);
   }
   ++newest_;
   ++steps_;

@@ -74,6 +74,7 @@ class WeightStore {
   nn::FlatLayout parameters_, statistics_;
   std::vector<double> momenta_;
   nn::OptimizerSettings optimizer_;
+  std::vector<double> decays_;  ///< of each parameter
   tensor::DType dtype_;
   std::vector<Flat> versions_;
   std::vector<Flat> states_;                              ///< one per kind of state

@@ -214,8 +214,9 @@ void Worker::reduce_start(std::int64_t group) {
     lease = pools_->totals.acquire(channel_, *stream_);
     const Tensor totals = totals_in(lease.data);
     const Tensor no_labels{nullptr, tensor::DType::int32, tensor::Layout::plain, {0}};
-    ops_.softmax_cross_entropy(*stream_, image(nullptr, chain_.output(), tensor::Layout::plain, 0),
-                               no_labels, 0, ops::Accumulate::set, totals, {});
+    ops_.softmax_cross_entropy(*stream_, 0,
+                               image(nullptr, chain_.output(), tensor::Layout::plain, 0), no_labels,
+                               0, ops::Accumulate::set, totals, {});
   }
   const BufferPool::Lease totals = totals_.at(group);
   totals_.close(group);

@@ -36,6 +36,7 @@ struct WorkerSetup {
   std::uint64_t seed = 1;
   /// Told of every group on rank 0, in order; may be empty.
   MetricsLink::Sink on_group;
+  double label_smoothing = 0;  ///< of the training loss; evaluation knows none
 };
 
 /// Where a rank's time went, in seconds of the injected clock.

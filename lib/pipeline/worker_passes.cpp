@@ -81,8 +81,9 @@ void Worker::find_loss(std::int64_t microbatch, const Flight& flight, const Tens
     dlogits = output_gradient_of(flight, n);
     scale = 1.0 / static_cast<double>(feed_->group_size(microbatch / plan_.microbatches));
   }
-  ops_.softmax_cross_entropy(*stream_, chain_.output_in(flight.arena.data, n), labels, scale,
-                             accumulate, totals, dlogits);
+  ops_.softmax_cross_entropy(*stream_, training_ ? setup_.label_smoothing : 0,
+                             chain_.output_in(flight.arena.data, n), labels, scale, accumulate,
+                             totals, dlogits);
 }
 
 Tensor Worker::totals_in(std::byte* data) {

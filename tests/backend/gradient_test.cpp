@@ -146,14 +146,16 @@ TEST_P(GradientTest, OfSoftmaxCrossEntropy) {
   Values values(5);
   const Array logits = values.uniform(shape, -2, 2), scale({1}, 1.0 / 3);
   const Tensor totals = poisoned_of(DType::float64, {2}), dlogits = poisoned(shape);
-  const auto loss = [&](const Array& v) {
-    ops().softmax_cross_entropy(stream(), upload(v), labels, scale[0], Accumulate::set, totals,
-                                dlogits);
-    return Array({1}, {download(totals)[0]});
-  };
-  loss(logits);
-  const Array gradient = download(dlogits);
-  expect_gradient(loss, logits, scale, gradient, "logits");
+  for (const double smoothing : {0.0, 0.2}) {
+    const auto loss = [&](const Array& v) {
+      ops().softmax_cross_entropy(stream(), smoothing, upload(v), labels, scale[0], Accumulate::set,
+                                  totals, dlogits);
+      return Array({1}, {download(totals)[0]});
+    };
+    loss(logits);
+    const Array gradient = download(dlogits);
+    expect_gradient(loss, logits, scale, gradient, "logits");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Float64, GradientTest, testing::Values(backends()[1]), backend_name);

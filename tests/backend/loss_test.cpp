@@ -10,7 +10,8 @@ class LossTest : public BackendTest {
   };
 
   Result run(const Array& logits, const std::vector<std::int32_t>& labels, double scale,
-             Accumulate accumulate, const Array& before, bool with_gradient = true) {
+             Accumulate accumulate, const Array& before, bool with_gradient = true,
+             double smoothing = 0) {
     const Tensor totals = poisoned_of(DType::float64, {2});
     if (accumulate == Accumulate::add) {
       std::copy_n(before.values.begin(), 2, totals.as<double>());
@@ -19,8 +20,8 @@ class LossTest : public BackendTest {
     Tensor classes{allocate(labels.size() * 4), DType::int32, Layout::plain, batch};
     std::copy(labels.begin(), labels.end(), classes.as<std::int32_t>());
     const Tensor gradient = with_gradient ? poisoned(logits.shape) : Tensor{};
-    ops().softmax_cross_entropy(stream(), upload(logits), classes, scale, accumulate, totals,
-                                gradient);
+    ops().softmax_cross_entropy(stream(), smoothing, upload(logits), classes, scale, accumulate,
+                                totals, gradient);
     return {download(totals), with_gradient ? download(gradient) : Array(Shape{0})};
   }
 };
@@ -69,6 +70,38 @@ TEST_P(LossTest, IsSoftmaxCrossEntropyAndAccumulates) {
       expect_close(result.gradient, gradient, bound, name_of(accumulate));
       expect_equal(run(logits, labels, scale, accumulate, before, false).totals, result.totals,
                    "without a gradient");
+    }
+  }
+}
+
+TEST_P(LossTest, SmoothsLabelsAsPyTorchDoes) {
+  for (const double smoothing : {0.1, 1.0}) {
+    for (const std::int64_t classes : {1, 2, 10, 1000}) {
+      Values values(2);
+      const Array logits = values.uniform({3, classes}, -30, 30);
+      const double scale = 1.0 / 64;
+      std::vector<std::int32_t> labels;
+      Array gradient(logits.shape);
+      double loss = 0;
+      for (std::int64_t n = 0; n < 3; ++n) {
+        labels.push_back(static_cast<std::int32_t>(n * 37 % classes));
+        double sum = 0;
+        for (std::int64_t k = 0; k < classes; ++k) sum += std::exp(logits(n, k));
+        for (std::int64_t k = 0; k < classes; ++k) {
+          const double target =
+              (k == labels.back() ? 1 - smoothing : 0) + smoothing / static_cast<double>(classes);
+          loss -= target * (logits(n, k) - std::log(sum));
+          gradient(n, k) = scale * (std::exp(logits(n, k)) / sum - target);
+        }
+      }
+      // As without smoothing.
+      const double doubles = (static_cast<double>(classes) + 70) * 0x1.0p-52;
+      const Array bound =
+          map([&](double g) { return doubles * scale + roundoff() * std::abs(g); }, gradient);
+      const Result result =
+          run(logits, labels, scale, Accumulate::set, Array({2}), true, smoothing);
+      EXPECT_NEAR(result.totals[0], loss, 3 * 60 * doubles);
+      expect_close(result.gradient, gradient, bound, "gradient");
     }
   }
 }

@@ -95,6 +95,55 @@ TEST_P(OptimizersTest, AdamFollowsPyTorch) {
   }
 }
 
+TEST_P(OptimizersTest, NadamFollowsPyTorch) {
+  for (const std::int64_t count : {std::int64_t{1}, std::int64_t{10}}) {
+    const ops::NadamStep step{.learning_rate = 0.01,
+                              .beta1 = 0.9,
+                              .beta2 = 0.999,
+                              .epsilon = 1e-8,
+                              .weight_decay = 0.1,
+                              .mu = 0.5,
+                              .next_mu = 0.6,
+                              .mu_product = 0.25,
+                              .step = count};
+    for (const std::int64_t size : k_sizes) {
+      Values values(3);
+      const Array w = values.uniform({size}), g = values.uniform({size});
+      const Array m = values.uniform({size}), v = values.uniform({size}, 0.1, 1);
+      Array w_new(w.shape), m_new(w.shape), v_new(w.shape);
+      Array w_bound(w.shape), m_bound(w.shape), v_bound(w.shape);
+      const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(count));
+      const double gradient_rate = step.learning_rate * (1 - 0.5) / (1 - 0.25);
+      const double first_rate = step.learning_rate * 0.6 / (1 - 0.25 * 0.6);
+      for (std::size_t i = 0; i < w.size(); ++i) {
+        const double gradient = g[i] + step.weight_decay * w[i];
+        m_new[i] = step.beta1 * m[i] + (1 - step.beta1) * gradient;
+        v_new[i] = step.beta2 * v[i] + (1 - step.beta2) * gradient * gradient;
+        const double denominator = std::sqrt(v_new[i] / correction2) + step.epsilon;
+        w_new[i] = w[i] - (gradient_rate * gradient + first_rate * m_new[i]) / denominator;
+        // As for Adam: each line's own roundings, on what it inherits from the line before.
+        const double gradient_bound = 3 * u() * (std::abs(g[i]) + 0.1 * std::abs(w[i]));
+        m_bound[i] = 4 * u() * (std::abs(m[i]) + std::abs(gradient)) + gradient_bound;
+        v_bound[i] = 5 * u() * v_new[i] + 2 * std::abs(gradient) * gradient_bound;
+        const double parts = gradient_rate * std::abs(gradient) + first_rate * std::abs(m_new[i]);
+        w_bound[i] =
+            3 * u() * std::abs(w[i]) + (gradient_rate * gradient_bound + first_rate * m_bound[i] +
+                                        parts * (v_bound[i] / (2 * v_new[i]) + 9 * u())) /
+                                           denominator;
+      }
+      for (const bool in_place : {false, true}) {
+        const Tensor weights = upload(w), first = upload(m), second = upload(v);
+        const Tensor result = in_place ? weights : poisoned(w.shape);
+        ops().nadam(stream(), step, weights, upload(g), first, second, result);
+        expect_close(download(result), w_new, w_bound, "weights");
+        expect_close(download(first), m_new, m_bound, "first moment");
+        expect_close(download(second), v_new, v_bound, "second moment");
+        if (!in_place) expect_equal(download(weights), w, "the old version");
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, OptimizersTest, testing::ValuesIn(backends()), backend_name);
 
 }  // namespace

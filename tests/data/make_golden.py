@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""Writes golden_cnn.json: what PyTorch finds when it trains a small CNN with microbatches.
+"""Completes golden_cnn.json: what PyTorch finds when it trains a small CNN with microbatches.
 
 The model is the JSON that dynpipe reads. Group g of B samples takes the images (g B + i) mod 24, i < B,
 in M contiguous microbatches of floor(B / M) samples, one more in the first B mod M. Microbatches run
 one after another: batch norm sees each alone and folds its running statistics in their order. The loss
 of a group is the sum over its samples / B, its gradient the sum over the microbatches.
 
+A file that is there keeps its cases, byte by byte, and gets those that it lacks. A case names the PyTorch
+that made it, unless that is the one of the file's first line. NAdam needs PyTorch 2: before, its factor
+of the mean had mu_t twice in it.
+
 Usage: make_golden.py [FILE]   (default: golden_cnn.json beside this script)
 """
 
 import json
 import pathlib
+import re
 import sys
 
 import torch
@@ -47,9 +52,9 @@ MODEL = {
 }
 
 
-def optimizer(kind, learning_rate, momentum=0.0, nesterov=False, weight_decay=0.0):
+def optimizer(kind, learning_rate, momentum=0.0, nesterov=False, weight_decay=0.0, **others):
     return {"kind": kind, "learning_rate": learning_rate, "momentum": momentum, "nesterov": nesterov,
-            "weight_decay": weight_decay, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
+            "weight_decay": weight_decay, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, **others}
 
 
 SGD_NESTEROV = optimizer("sgd", 0.05, momentum=0.9, nesterov=True, weight_decay=1e-3)
@@ -61,6 +66,14 @@ CASES = [
     {"name": "adam", "optimizer": optimizer("adam", 0.002), "batch": 12, "microbatches": 2},
     {"name": "adamw", "optimizer": optimizer("adamw", 0.002, weight_decay=1e-2), "batch": 12,
      "microbatches": 2},
+    {"name": "nadam", "optimizer": optimizer("nadam", 0.002, weight_decay=1e-2, momentum_decay=4e-3),
+     "batch": 12, "microbatches": 2},
+    {"name": "label_smoothing", "optimizer": SGD_NESTEROV, "label_smoothing": 0.1, "batch": 12,
+     "microbatches": 3},
+    {"name": "no_decay_of_norms", "batch": 12, "microbatches": 2,
+     "optimizer": optimizer("sgd", 0.05, momentum=0.9, weight_decay=0.1, no_decay=["norms"])},
+    {"name": "no_decay_of_norms_and_biases", "batch": 12, "microbatches": 2,
+     "optimizer": optimizer("adamw", 0.002, weight_decay=1.0, no_decay=["norms", "biases"])},
 ]
 
 
@@ -144,13 +157,28 @@ def random_state(generator):
     return tensors_of(network)
 
 
-def make_optimizer(options, parameters):
+def parameter_groups(options, network):
+    """All parameters with the weight decay that is theirs."""
+    groups = []
+    for module in network.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            kind = "norms" if isinstance(module, nn.BatchNorm2d) else "biases" if name == "bias" else "weights"
+            decay = 0.0 if kind in options.get("no_decay", []) else options["weight_decay"]
+            groups.append({"params": [parameter], "weight_decay": decay})
+    return groups
+
+
+def make_optimizer(options, network):
+    parameters = parameter_groups(options, network)
     if options["kind"] == "sgd":
         return torch.optim.SGD(parameters, lr=options["learning_rate"], momentum=options["momentum"],
-                               nesterov=options["nesterov"], weight_decay=options["weight_decay"])
-    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[options["kind"]]
+                               nesterov=options["nesterov"])
+    if options["kind"] == "nadam" and int(torch.__version__.split(".")[0]) < 2:
+        sys.exit("NAdam needs PyTorch 2 or later")
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "nadam": torch.optim.NAdam}[options["kind"]]
+    more = {"momentum_decay": options["momentum_decay"]} if options["kind"] == "nadam" else {}
     return kind(parameters, lr=options["learning_rate"], betas=(options["beta1"], options["beta2"]),
-                eps=options["epsilon"], weight_decay=options["weight_decay"])
+                eps=options["epsilon"], **more)
 
 
 def microbatches(group, batch, count):
@@ -169,13 +197,15 @@ def train(case, initial, images, labels, dtype):
     network = make_network(dtype, {name: value.to(dtype) for name, value in initial.items()})
     network.train()
     images = images.to(dtype)
-    steps = make_optimizer(case["optimizer"], network.parameters())
+    torch.set_default_dtype(dtype)  # in which NAdam keeps its product of momenta
+    steps = make_optimizer(case["optimizer"], network)
     losses, first_gradients = [], None
     for group in range(UPDATES):
         steps.zero_grad()
         total = 0.0
         for samples in microbatches(group, case["batch"], case["microbatches"]):
-            loss = nn.functional.cross_entropy(network(images[samples]), labels[samples], reduction="sum")
+            loss = nn.functional.cross_entropy(network(images[samples]), labels[samples], reduction="sum",
+                                               label_smoothing=case.get("label_smoothing", 0.0))
             (loss / case["batch"]).backward()
             total += loss.item()
         losses.append(total / case["batch"])
@@ -199,29 +229,57 @@ def case_text(case, initial, images, labels):
     losses_float32, _, _ = train(case, initial, images, labels, torch.float32)
     worst = max(abs(a - b) / abs(a) for a, b in zip(losses, losses_float32))
     print(f"{case['name']}: loss {losses[0]:.4f} -> {losses[-1]:.4f}, float32 within {worst:.1e}")
-    head = json.dumps(case)[:-1]
+    head = json.dumps({**case, "torch": torch.__version__})[:-1]
     return (f"  {head},\n   \"losses\": {numbers(losses)},\n   \"losses_float32\": {numbers(losses_float32)},\n"
             f"   \"first_gradients\": {tensor_lines(gradients, '    ')},\n"
             f"   \"final\": {tensor_lines(final, '    ')}}}")
 
 
-def main():
-    torch.set_num_threads(1)
+CASES_BEGIN, CASES_BETWEEN, CASES_END = ' "cases": [\n', ",\n", "]}\n"
+
+
+def new_inputs():
+    """Images, labels and initial tensors, and the beginning of the file that says them."""
     # This seed leaves no layer without live units, so that every tensor is at work in every case.
     generator = torch.Generator().manual_seed(SEED)
     images = torch.randn(IMAGES, *MODEL["input"], dtype=torch.float64, generator=generator)
     labels = torch.randperm(IMAGES, generator=generator) % CLASSES
     initial = random_state(generator)
-    cases = [case_text(case, initial, images, labels) for case in CASES]
     text = (f"{{\"torch\": {json.dumps(torch.__version__)},\n"
             f" \"model\": {json.dumps(MODEL)},\n"
             f" \"images\": {numbers(images.flatten().tolist())},\n"
             f" \"labels\": {labels.tolist()},\n"
-            f" \"initial\": {tensor_lines(initial, '  ')},\n"
-            f" \"cases\": [\n" + ",\n".join(cases) + "]}\n")
-    json.loads(text)
+            f" \"initial\": {tensor_lines(initial, '  ')},\n")
+    return images, labels, initial, text
+
+
+def inputs_of(golden_text):
+    """The same of a file that is there."""
+    golden = json.loads(golden_text)
+    images = torch.tensor(golden["images"], dtype=torch.float64).view(IMAGES, *MODEL["input"])
+    shapes = tensors_of(make_network(torch.float64))
+    initial = {name: torch.tensor(values, dtype=torch.float64).view(shapes[name].shape)
+               for name, values in golden["initial"].items()}
+    return images, torch.tensor(golden["labels"]), initial, golden_text[:golden_text.index(CASES_BEGIN)]
+
+
+def cases_of(golden_text):
+    """The text of each case of a file that is there, by name."""
+    begin = golden_text.index(CASES_BEGIN) + len(CASES_BEGIN)
+    texts = re.split(CASES_BETWEEN + r'(?=  {"name")', golden_text[begin:golden_text.rindex(CASES_END)])
+    return {json.loads(text)["name"]: text for text in texts}
+
+
+def main():
+    torch.set_num_threads(1)
     here = pathlib.Path(__file__).resolve().parent
     target = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else here / "golden_cnn.json"
+    old = target.read_text(encoding="ascii") if target.exists() else None
+    images, labels, initial, inputs_text = inputs_of(old) if old else new_inputs()
+    kept = cases_of(old) if old else {}
+    texts = [kept.get(case["name"]) or case_text(case, initial, images, labels) for case in CASES]
+    text = inputs_text + CASES_BEGIN + CASES_BETWEEN.join(texts) + CASES_END
+    json.loads(text)
     target.write_text(text, encoding="ascii")
     print(f"{target}: {len(text)} bytes, {sum(v.numel() for v in initial.values())} values of state")
 

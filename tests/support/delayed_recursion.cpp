@@ -17,7 +17,8 @@ struct Named {
   std::string name;
   base::Shape shape;
   int stage;
-  double momentum = 0;
+  double momentum = 0;  ///< of a statistic
+  double decay = 0;     ///< of a parameter
 };
 
 int stage_of_layer(const plan::Plan& plan, int layer) {
@@ -52,13 +53,25 @@ int delay_of(const plan::Plan& plan, int stage) {
                                     static_cast<double>(plan.microbatches)));
 }
 
-/// PyTorch's torch.optim.SGD, Adam and AdamW for one tensor; `t` counts from 1.
-void step(const nn::OptimizerSettings& o, double lr, std::int64_t t, Values& w, const Values& grad,
-          Values& first, Values& second) {
+double decay_of(const nn::OptimizerSettings& o, model::ParameterKind kind) {
+  if (kind == model::ParameterKind::norm && !o.decay_norms) return 0;
+  if (kind == model::ParameterKind::bias && !o.decay_biases) return 0;
+  return o.weight_decay;
+}
+
+double nadam_mu(const nn::OptimizerSettings& o, std::int64_t t) {
+  return o.beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(t) * o.momentum_decay));
+}
+
+/// PyTorch's torch.optim.SGD, Adam, AdamW and NAdam for one tensor; `t` counts from 1.
+void step(const nn::OptimizerSettings& o, double lr, double decay, std::int64_t t, Values& w,
+          const Values& grad, Values& first, Values& second) {
+  double mu_product = 1;
+  for (std::int64_t i = 1; i <= t; ++i) mu_product *= nadam_mu(o, i);
   for (std::size_t i = 0; i < w.size(); ++i) {
     double g = grad[i];
     if (o.kind == nn::OptimizerKind::sgd) {
-      g += o.weight_decay * w[i];
+      g += decay * w[i];
       if (o.momentum != 0) {
         first[i] = o.momentum * first[i] + g;
         g = o.nesterov ? g + o.momentum * first[i] : first[i];
@@ -67,14 +80,19 @@ void step(const nn::OptimizerSettings& o, double lr, std::int64_t t, Values& w, 
       continue;
     }
     if (o.kind == nn::OptimizerKind::adamw) {
-      w[i] -= lr * o.weight_decay * w[i];
+      w[i] -= lr * decay * w[i];
     } else {
-      g += o.weight_decay * w[i];
+      g += decay * w[i];
     }
     first[i] = o.beta1 * first[i] + (1 - o.beta1) * g;
     second[i] = o.beta2 * second[i] + (1 - o.beta2) * g * g;
-    const double m = first[i] / (1 - std::pow(o.beta1, static_cast<double>(t)));
     const double v = second[i] / (1 - std::pow(o.beta2, static_cast<double>(t)));
+    double m = first[i] / (1 - std::pow(o.beta1, static_cast<double>(t)));
+    if (o.kind == nn::OptimizerKind::nadam) {
+      const double next_mu = nadam_mu(o, t + 1);
+      m = (1 - nadam_mu(o, t)) / (1 - mu_product) * g +
+          next_mu / (1 - mu_product * next_mu) * first[i];
+    }
     w[i] -= lr * m / (std::sqrt(v) + o.epsilon);
   }
 }
@@ -111,10 +129,11 @@ Outcome run_delayed_recursion(const Scenario& scenario) {
     const model::Layer& layer = scenario.model.layers[static_cast<std::size_t>(i)];
     const int s = stage_of_layer(plan, i);
     for (const auto& spec : layer.facts.parameters) {
-      parameters.push_back({layer.spec.name + "." + spec.name, spec.shape, s, 0});
+      parameters.push_back({layer.spec.name + "." + spec.name, spec.shape, s, 0,
+                            decay_of(scenario.optimizer, spec.kind)});
     }
     for (const auto& spec : layer.facts.statistics) {
-      statistics.push_back({layer.spec.name + "." + spec.name, spec.shape, s, spec.momentum});
+      statistics.push_back({layer.spec.name + "." + spec.name, spec.shape, s, spec.momentum, 0});
     }
   }
 
@@ -155,7 +174,7 @@ Outcome run_delayed_recursion(const Scenario& scenario) {
                           nn::Scratch(scratch.data(), scratch.bytes()),
                           nullptr};
       chain.forward(pass, {weights, running_views}, batch.input, arena.data());
-      ops->softmax_cross_entropy(*stream, chain.output_in(arena.data(), n), batch.labels, 0,
+      ops->softmax_cross_entropy(*stream, 0, chain.output_in(arena.data(), n), batch.labels, 0,
                                  ops::Accumulate::add, view(sums, {2}), {});
     }
     return std::vector<double>{sums[0], sums[1], static_cast<double>(scenario.samples.size())};
@@ -190,7 +209,8 @@ Outcome run_delayed_recursion(const Scenario& scenario) {
       Values totals(2);
       Values dlogits(static_cast<std::size_t>(n * scenario.model.classes));
       const Tensor loss_gradient = view(dlogits, {n, scenario.model.classes});
-      ops->softmax_cross_entropy(*stream, chain.output_in(arena.data(), n), batch.labels,
+      ops->softmax_cross_entropy(*stream, scenario.label_smoothing,
+                                 chain.output_in(arena.data(), n), batch.labels,
                                  1.0 / static_cast<double>(feed.group_size(g)),
                                  ops::Accumulate::set, view(totals, {2}), loss_gradient);
       loss_sum += totals[0];
@@ -213,8 +233,8 @@ Outcome run_delayed_recursion(const Scenario& scenario) {
     outcome.correct.push_back(correct);
     versions.push_back(versions.back());
     for (std::size_t p = 0; p < parameters.size(); ++p) {
-      step(scenario.optimizer, scenario.learning_rate.at(g), g + 1, versions.back()[p], gradient[p],
-           first[p], second[p]);
+      step(scenario.optimizer, scenario.learning_rate.at(g), parameters[p].decay, g + 1,
+           versions.back()[p], gradient[p], first[p], second[p]);
     }
     const auto& drains = scenario.drains;
     if (g + 1 == scenario.updates ||

@@ -1,5 +1,6 @@
 #include "support/golden.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -29,6 +30,10 @@ nn::OptimizerSettings read_optimizer(const json& object) {
   optimizer.beta1 = object.value("beta1", 0.9);
   optimizer.beta2 = object.value("beta2", 0.999);
   optimizer.epsilon = object.value("epsilon", 1e-8);
+  optimizer.momentum_decay = object.value("momentum_decay", optimizer.momentum_decay);
+  const auto no_decay = object.value("no_decay", std::vector<std::string>{});
+  optimizer.decay_norms = std::ranges::find(no_decay, "norms") == no_decay.end();
+  optimizer.decay_biases = std::ranges::find(no_decay, "biases") == no_decay.end();
   return optimizer;
 }
 
@@ -60,6 +65,7 @@ std::vector<GoldenCase> read_golden_cases() {
                    {},
                    {}};
     one.scenario.optimizer = read_optimizer(entry["optimizer"]);
+    one.scenario.label_smoothing = entry.value("label_smoothing", 0.0);
     one.scenario.learning_rate.base = entry["optimizer"]["learning_rate"];
     one.scenario.group_sizes = {entry["batch"].get<std::int64_t>()};
     one.scenario.updates = static_cast<std::int64_t>(one.losses.size());

@@ -137,7 +137,7 @@ Scenario random_scenario(std::uint64_t seed, const PlanLimits& limits) {
   scenario.samples = random_samples(scenario.model.input, scenario.model.classes, 13, seed);
   const int kinds = dice.between(1, 4);
   for (int i = 0; i < kinds; ++i) scenario.group_sizes.push_back(dice.between(1, 12));
-  scenario.optimizer.kind = static_cast<nn::OptimizerKind>(dice.between(0, 2));
+  scenario.optimizer.kind = static_cast<nn::OptimizerKind>(dice.between(0, 3));
   scenario.optimizer.momentum = dice.one_in(3) ? 0.0 : 0.9;
   scenario.optimizer.nesterov = scenario.optimizer.momentum > 0 && dice.one_in(2);
   scenario.optimizer.weight_decay = dice.one_in(2) ? 0.0 : 1e-3;
@@ -150,6 +150,9 @@ Scenario random_scenario(std::uint64_t seed, const PlanLimits& limits) {
     const int first = dice.between(1, 10);
     scenario.drains = {first, first + dice.between(1, 9)};
   }
+  scenario.optimizer.decay_norms = dice.one_in(2);
+  scenario.optimizer.decay_biases = dice.one_in(2);
+  scenario.label_smoothing = dice.one_in(3) ? 0.1 : 0.0;
   return scenario;
 }
 

@@ -141,7 +141,8 @@ RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::D
          outcome.correct.push_back(metrics.correct);
          outcome.losses.push_back(metrics.loss_sum /
                                   static_cast<double>(scenario.group_size(metrics.group)));
-       }});
+       },
+       scenario.label_smoothing});
   worker.load(scenario.initial, 0, "the test");
   std::int64_t begin = 0;
   std::vector<std::int64_t> ends = scenario.drains;

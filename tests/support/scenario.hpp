@@ -39,6 +39,7 @@ struct Scenario {
   std::vector<std::int64_t> group_sizes;  ///< of group g: entry g modulo its length
   std::int64_t updates = 20;
   nn::OptimizerSettings optimizer;
+  double label_smoothing = 0;
   nn::LearningRate learning_rate;
   tensor::StateDict initial;
   std::uint64_t seed = 1;

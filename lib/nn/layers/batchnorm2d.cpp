@@ -36,8 +36,10 @@ model::LayerFacts describe(const model::LayerSpec& spec, const Shape& input,
       model::checked_count(spec, "operations", {k_flops_per_element, input.elements()});
   facts.activation_elements = input.elements();
   facts.least_samples = input[1] * input[2] == 1 ? 2 : 1;  // a deviation of one value says nothing
-  facts.parameters = {{.name = "weight", .shape = per_channel, .init = model::Init::ones},
-                      {.name = "bias", .shape = per_channel, .init = model::Init::zeros}};
+  constexpr model::ParameterKind k_norm = model::ParameterKind::norm;
+  facts.parameters = {
+      {.name = "weight", .shape = per_channel, .init = model::Init::ones, .kind = k_norm},
+      {.name = "bias", .shape = per_channel, .init = model::Init::zeros, .kind = k_norm}};
   facts.statistics = {
       {.name = "running_mean", .shape = per_channel, .initial = 0.0, .momentum = options.momentum},
       {.name = "running_var", .shape = per_channel, .initial = 1.0, .momentum = options.momentum}};

@@ -42,7 +42,10 @@ model::LayerFacts describe(const model::LayerSpec& spec, const Shape& input,
        .shape = {options.out_channels, input[0], window.kernel_h, window.kernel_w},
        .init = model::Init::he_normal,
        .fan_in = fan_in});
-  if (options.bias) facts.parameters.push_back({.name = "bias", .shape = {options.out_channels}});
+  if (options.bias) {
+    facts.parameters.push_back(
+        {.name = "bias", .shape = {options.out_channels}, .kind = model::ParameterKind::bias});
+  }
   return facts;
 }
 

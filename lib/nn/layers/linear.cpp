@@ -34,7 +34,10 @@ model::LayerFacts describe(const model::LayerSpec& spec, const Shape& input,
                               .shape = {options.out_features, in_features},
                               .init = model::Init::he_normal,
                               .fan_in = in_features});
-  if (options.bias) facts.parameters.push_back({.name = "bias", .shape = {options.out_features}});
+  if (options.bias) {
+    facts.parameters.push_back(
+        {.name = "bias", .shape = {options.out_features}, .kind = model::ParameterKind::bias});
+  }
   return facts;
 }
 

@@ -171,13 +171,13 @@ void ReferenceOps<T>::dropout(Stream& stream, double p, const base::Philox& key,
 }
 
 template <typename T>
-void ReferenceOps<T>::softmax_cross_entropy(Stream& stream, const Tensor& logits,
+void ReferenceOps<T>::softmax_cross_entropy(Stream& stream, double smoothing, const Tensor& logits,
                                             const Tensor& labels, double gradient_scale,
                                             Accumulate accumulate, const Tensor& totals,
                                             const Tensor& dlogits) {
   launch(stream, [=] {
-    reference::softmax_cross_entropy<T>(logits, labels, gradient_scale, accumulate, totals,
-                                        dlogits);
+    reference::softmax_cross_entropy<T>(smoothing, logits, labels, gradient_scale, accumulate,
+                                        totals, dlogits);
   });
 }
 
@@ -196,6 +196,12 @@ template <typename T>
 void ReferenceOps<T>::adam(Stream& stream, const AdamStep& step, const Tensor& w, const Tensor& g,
                            const Tensor& m, const Tensor& v, const Tensor& w_new) {
   launch(stream, [=] { reference::adam<T>(step, w, g, m, v, w_new); });
+}
+
+template <typename T>
+void ReferenceOps<T>::nadam(Stream& stream, const NadamStep& step, const Tensor& w, const Tensor& g,
+                            const Tensor& m, const Tensor& v, const Tensor& w_new) {
+  launch(stream, [=] { reference::nadam<T>(step, w, g, m, v, w_new); });
 }
 
 template class ReferenceOps<float>;

@@ -62,7 +62,7 @@ class ReferenceOps : public Ops {
   void add(Stream&, const Tensor& a, const Tensor& b, const Tensor& y, Activation) override;
   void dropout(Stream&, double p, const base::Philox& key, std::span<const std::uint64_t> samples,
                const Tensor& x, const Tensor& y) override;
-  void softmax_cross_entropy(Stream&, const Tensor& logits, const Tensor& labels,
+  void softmax_cross_entropy(Stream&, double smoothing, const Tensor& logits, const Tensor& labels,
                              double gradient_scale, Accumulate, const Tensor& totals,
                              const Tensor& dlogits) override;
   void fill(Stream&, double value, const Tensor& x) override;
@@ -70,6 +70,8 @@ class ReferenceOps : public Ops {
            const Tensor& w_new) override;
   void adam(Stream&, const AdamStep&, const Tensor& w, const Tensor& g, const Tensor& m,
             const Tensor& v, const Tensor& w_new) override;
+  void nadam(Stream&, const NadamStep&, const Tensor& w, const Tensor& g, const Tensor& m,
+             const Tensor& v, const Tensor& w_new) override;
 };
 
 extern template class ReferenceOps<float>;
