@@ -105,20 +105,22 @@ class Cluster:
             host=socket.gethostname(), folder=self.folder, cpus=NODE_CPUS,
             controller_port=controller_port, node_port=node_port))
 
-        files = [f"--{name}-file={self.folder}/munge.{name}" for name in ("key", "pid", "seed", "log")]
+        files = [f"--{name}-file={self.folder}/munge.{name}"
+                 for name in ("key", "pid", "seed", "log")]
         self.run_daemon("munged", "--foreground", f"--socket={self.folder}/munge.sock", *files)
         self.wait_for((self.folder / "munge.sock").exists, "munged's socket")
         self.run_daemon("slurmctld", "-D", "-c")
         self.run_daemon("slurmd", "-D", "-N", "n1")
-        self.wait_for(lambda: "State=IDLE" in self.call("scontrol", "show", "node", "n1", check=False),
-                      "an idle node")
+        show_node = ("scontrol", "show", "node", "n1")
+        self.wait_for(lambda: "State=IDLE" in self.call(*show_node, check=False), "an idle node")
 
     def run_daemon(self, program, *options):
         with open(self.folder / f"{program}.out", "wb") as output:
             # Should this process be killed, they get SIGTERM.
             self.daemons.append(subprocess.Popen(
-                ["setpriv", "--pdeathsig", "TERM", find(program), *options], env=self.environment, stdin=subprocess.DEVNULL, stdout=output,
-                stderr=output, start_new_session=True))
+                ["setpriv", "--pdeathsig", "TERM", find(program), *options],
+                env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                start_new_session=True))
 
     def wait_for(self, condition, what, deadline_s=DEADLINE_S):
         begun = time.monotonic()
@@ -129,8 +131,10 @@ class Cluster:
             time.sleep(0.2)
 
     def logs(self):
+        """The ends of what the daemons said."""
+        paths = sorted([*self.folder.glob("*.log"), *self.folder.glob("*.out")])
         return "\n".join(f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}"
-                         for path in sorted(self.folder.glob("*.log")) + sorted(self.folder.glob("*.out")))
+                         for path in paths)
 
     def call(self, *command, check=True, **environment):
         """Standard output of one of Slurm's commands."""
@@ -148,7 +152,8 @@ class Cluster:
     def finished(self, number, deadline_s):
         """The same, once the job has ended."""
         running = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING")
-        self.wait_for(lambda: self.job(number)["JobState"] not in running, f"job {number}", deadline_s)
+        self.wait_for(lambda: self.job(number)["JobState"] not in running, f"job {number}",
+                      deadline_s)
         return self.job(number)
 
     def stop(self):
@@ -156,7 +161,9 @@ class Cluster:
             if daemon.poll() is None:
                 daemon.terminate()
         begun = time.monotonic()
-        while any(daemon.poll() is None for daemon in self.daemons) and time.monotonic() - begun < 10:
+        while time.monotonic() - begun < 10:
+            if all(daemon.poll() is not None for daemon in self.daemons):
+                break
             time.sleep(0.1)
         for process in self.processes():
             try:
