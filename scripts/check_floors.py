@@ -22,6 +22,7 @@ CONFINED = [
     (re.compile(r"mpi(-ext)?\.h"), ("lib/comm/mpi/",)),
     (re.compile(r"(oneapi/)?dnnl.*|cblas.*|lapack.*|openblas.*"), ("lib/ops/onednn/",)),
     (re.compile(r"zlib\.h|zconf\.h"), ("lib/data/",)),
+    (re.compile(r"hdf5\.h|hdf5_hl\.h|H5[A-Za-z]*public\.h"), ("lib/io/",)),
     (re.compile(r"boost/.*"), ("lib/app/", "apps/")),
 ]
 IMPURE = re.compile(r"filesystem|fstream")
@@ -139,6 +140,8 @@ class SelfTest(unittest.TestCase):
             ("lib/app/a.cpp", "#include <cblas.h>", "only lib/ops/onednn/"),
             ("lib/comm/a.cpp", "#include <zlib.h>", "only lib/data/"),
             ("lib/data/a.cpp", "#include <boost/crc.hpp>", "only lib/app/ and apps/"),
+            ("lib/data/a.cpp", "#include <hdf5.h>", "only lib/io/"),
+            ("apps/x/main.cpp", "#include <H5Fpublic.h>", "only lib/io/"),
         ]:
             with self.subTest(place=place, line=line):
                 found = self.violations({place: f"#pragma once\n{line}\n"})

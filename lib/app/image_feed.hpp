@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "data/image_set.hpp"
+#include "data/image_source.hpp"
 #include "data/normalisation.hpp"
 #include "data/sample_order.hpp"
 #include "pipeline/feed.hpp"
@@ -15,13 +15,18 @@ namespace dynpipe::app {
 class NormalisedImages {
  public:
   NormalisedImages() = default;
-  NormalisedImages(data::ImageSet set, const data::Normalisation& normalisation);
-  const data::ImageSet& set() const { return set_; }
+  /// For labels alone.
+  explicit NormalisedImages(std::unique_ptr<data::ImageSource> source);
+  NormalisedImages(std::unique_ptr<data::ImageSource> source,
+                   const data::Normalisation& normalisation);
+  /// See data::ImageSource::use_blocks.
+  void use_blocks(data::BlockUse blocks) const { source_->use_blocks(blocks.now, blocks.soon); }
+  /// One thread at a time.
   void write(std::span<const std::uint64_t> samples, const tensor::Tensor& x) const;
   void write_labels(std::span<const std::uint64_t> samples, const tensor::Tensor& labels) const;
 
  private:
-  data::ImageSet set_;
+  std::unique_ptr<data::ImageSource> source_;
   std::optional<data::ImageNormaliser<float>> float32_;
   std::optional<data::ImageNormaliser<double>> float64_;
 };

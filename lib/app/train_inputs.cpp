@@ -6,10 +6,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <tuple>
 
 #include "base/errors.hpp"
-#include "data/idx.hpp"
+#include "data/data_set.hpp"
 #include "nn/layer.hpp"
 #include "schedule/checker.hpp"
 
@@ -88,22 +87,28 @@ void check_streams(const plan::Plan& plan, const std::string& file) {
   if (problem) throw InputError(file, "stages", "the plan cannot run: " + *problem);
 }
 
+std::size_t window_bytes(const TrainOptions& options) {
+  return static_cast<std::size_t>(options.shuffle_window_mib) << 20U;
+}
+
 DataExtent inspect_data(const TrainOptions& options, const model::Model& model) {
-  const auto train = data::inspect_idx_pair(data::find_idx_pair(options.data, data::Split::train));
-  const auto test = data::inspect_idx_pair(data::find_idx_pair(options.data, data::Split::test));
-  for (const base::Shape& image : {train.image, test.image}) {
+  const data::SplitFacts train =
+      data::inspect_images(options.data, data::Split::train, window_bytes(options));
+  const data::SplitFacts test = data::inspect_images(options.data, data::Split::test, 0);
+  for (const base::Shape& image : {train.header.image, test.header.image}) {
     if (!(image == model.input)) {
       throw InputError(model.file, "input",
                        fmt::format("is {}, but the images of {} are {}", model.input.to_string(),
                                    options.data, image.to_string()));
     }
   }
-  if (train.count < options.batch) {
-    throw InputError(
-        options.data, "train",
-        fmt::format("has {} samples, fewer than one batch of {}", train.count, options.batch));
+  if (train.header.count < options.batch) {
+    throw InputError(options.data, "train",
+                     fmt::format("has {} samples, fewer than one batch of {} (--batch)",
+                                 train.header.count, options.batch));
   }
-  return {train.count, test.count, train.image};
+  return {train.header.count, test.header.count, train.header.image, train.shuffle,
+          train.normalisation};
 }
 
 /// Samples of the smallest microbatch that is not empty, of groups of `group` samples.
@@ -130,33 +135,65 @@ void check_microbatches(const TrainOptions& options, const TrainInputs& inputs) 
   }
 }
 
+nlohmann::json to_json(const DataExtent& extent) {
+  nlohmann::json json = {{"train", extent.train},
+                         {"test", extent.test},
+                         {"block_samples", extent.shuffle.block_samples},
+                         {"blocks", extent.shuffle.blocks}};
+  if (extent.normalisation) {
+    json["mean"] = extent.normalisation->mean;
+    json["deviation"] = extent.normalisation->deviation;
+  }
+  return json;
+}
+
+DataExtent extent_from(const nlohmann::json& json, const base::Shape& image) {
+  DataExtent extent{
+      json["train"], json["test"], image, {json["block_samples"], json["blocks"]}, {}};
+  if (json.contains("mean")) extent.normalisation = {json["mean"], json["deviation"]};
+  return extent;
+}
+
 DataExtent shared_extent(const TrainOptions& options, const model::Model& model,
                          comm::World& world) {
   DataExtent extent;
   world.together([&] {
     if (world.rank() == 0) extent = inspect_data(options, model);
   });
-  const auto counts =
-      nlohmann::json::parse(world.broadcast(nlohmann::json{extent.train, extent.test}.dump()));
-  return {counts[0].get<std::int64_t>(), counts[1].get<std::int64_t>(), model.input};
+  return extent_from(nlohmann::json::parse(world.broadcast(to_json(extent).dump())), model.input);
 }
 
-void load_images(const TrainOptions& options, TrainInputs& inputs) {
-  data::ImageSet train = data::load_image_set(options.data, data::Split::train);
-  data::ImageSet test = data::load_image_set(options.data, data::Split::test);
-  for (const auto& [set, split, expected] :
-       {std::tuple{&train, data::Split::train, inputs.extent.train},
-        std::tuple{&test, data::Split::test, inputs.extent.test}}) {
-    const data::IdxPair files = data::find_idx_pair(options.data, split);
-    data::check_labels(*set, inputs.model.classes, files.labels.string());
-    if (set->size() != expected || !(set->image == inputs.model.input)) {
-      throw InputError(
-          files.images.string(), "",
-          fmt::format("has {} images of {} here, but {} of {} on rank 0's host", set->size(),
-                      set->image.to_string(), expected, inputs.model.input.to_string()));
-    }
+/// A split's images, which must be those that rank 0 found.
+std::unique_ptr<data::ImageSource> open_checked(const TrainOptions& options,
+                                                const TrainInputs& inputs, data::Split split,
+                                                std::size_t memory_bytes) {
+  auto source = data::open_images(options.data, split, memory_bytes);
+  const data::ImageSource::Facts& facts = source->facts();
+  data::check_labels(facts.labels, inputs.model.classes, facts.labels_place);
+  const bool training = split == data::Split::train;
+  const std::int64_t expected = training ? inputs.extent.train : inputs.extent.test;
+  const bool same_order = !training || data::shuffle_window(*source) == inputs.extent.shuffle;
+  if (source->size() != expected || !(facts.image == inputs.model.input) || !same_order) {
+    throw InputError(facts.images_place, "",
+                     fmt::format("has {} images of {} here, but {} of {} on rank 0's host, or is "
+                                 "stored otherwise",
+                                 source->size(), facts.image.to_string(), expected,
+                                 inputs.model.input.to_string()));
   }
-  const data::Normalisation normalisation = data::measure_normalisation(train);
+  return source;
+}
+
+void open_data(const TrainOptions& options, bool first_stage, TrainInputs& inputs) {
+  auto train = open_checked(options, inputs, data::Split::train, window_bytes(options));
+  auto test = open_checked(options, inputs, data::Split::test, 0);
+  if (!first_stage) {
+    inputs.train = NormalisedImages(std::move(train));
+    inputs.test = NormalisedImages(std::move(test));
+    return;
+  }
+  const data::Normalisation normalisation = inputs.extent.normalisation
+                                                ? *inputs.extent.normalisation
+                                                : data::measure_normalisation(*train);
   inputs.train = NormalisedImages(std::move(train), normalisation);
   inputs.test = NormalisedImages(std::move(test), normalisation);
 }
@@ -181,7 +218,7 @@ TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world) {
   world.together([&] { check_microbatches(options, inputs); });
   const int stage = inputs.plan.stage_of(world.rank());
   world.together([&] {
-    if (stage == 0 || stage == inputs.plan.size() - 1) load_images(options, inputs);
+    if (stage == 0 || stage == inputs.plan.size() - 1) open_data(options, stage == 0, inputs);
   });
   return inputs;
 }

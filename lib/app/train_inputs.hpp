@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "app/image_feed.hpp"
@@ -14,6 +15,8 @@ namespace dynpipe::app {
 struct DataExtent {
   std::int64_t train = 0, test = 0;  ///< samples
   base::Shape image;
+  data::ShuffleWindow shuffle;                       ///< of the training samples
+  std::optional<data::Normalisation> normalisation;  ///< where its files state it
 };
 
 /// Everything that training reads before it starts, checked.
@@ -21,7 +24,7 @@ struct TrainInputs {
   model::Model model;
   plan::Plan plan;
   DataExtent extent;
-  NormalisedImages train, test;  ///< on the first and last stage; empty elsewhere
+  NormalisedImages train, test;  ///< on the first and last stage (labels); empty elsewhere
 };
 
 /// Collective. Model and plan are read by rank 0 alone, images by the ranks that need them.

@@ -32,13 +32,15 @@ OptionGroup task_options(TrainOptions& o, Raw& raw) {
   OptionGroup group("What to train");
   option(group, "model", &o.model, "FILE",
          "model description (JSON, see models/README.md); required");
-  option(group, "data", &o.data, "DIR",
-         "folder with the data set (IDX pairs, .gz or plain, see data/README.md); required");
+  option(group, "data", &o.data, "PLACE",
+         "data set: an HDF5 file, or a folder of IDX or CIFAR files (data/README.md); required");
   option(group, "epochs", &o.epochs, "N", "passes over the training samples");
   option(group, "max-updates", &o.max_updates, "N",
          "stop after so many weight updates, at the end of the last epoch at the latest");
   option(group, "batch", &o.batch, "N", "samples of a weight update, over all microbatches");
   option(group, "seed", &raw.seed, "N", "of initial weights, shuffling and dropout");
+  option(group, "shuffle-window", &o.shuffle_window_mib, "MIB",
+         "memory for images of an HDF5 file; a larger set is shuffled in windows of half of it");
   option(group, "config", &raw.config, "FILE",
          "read further options from FILE, one `option = value` a line; the command line wins");
   return group;
@@ -168,6 +170,8 @@ void check_ranges(const TrainOptions& o) {
   if (o.data.empty()) throw InputError("", "--data", "is missing");
   require(o.epochs >= 1 && o.epochs <= k_many, "--epochs", o.epochs, "1 to 1000000");
   require(o.batch >= 1 && o.batch <= k_many, "--batch", o.batch, "1 to 1000000");
+  require(o.shuffle_window_mib >= 1 && o.shuffle_window_mib <= k_many, "--shuffle-window",
+          o.shuffle_window_mib, "1 to 1000000");
   require(o.microbatches >= 1 && o.microbatches <= plan::k_most_microbatches, "--microbatches",
           o.microbatches, "1 to 4096");
   if (o.max_updates) require(*o.max_updates >= 1, "--max-updates", *o.max_updates, "at least 1");
@@ -283,7 +287,7 @@ std::string train_help() {
   TrainOptions options;
   Raw raw;
   std::ostringstream text;
-  text << "usage: mpirun -n RANKS dynpipe train --model FILE --data DIR [options]\n\n"
+  text << "usage: mpirun -n RANKS dynpipe train --model FILE --data PLACE [options]\n\n"
           "Trains a network as a pipeline over MPI ranks.\n"
        << describe(options, raw)
        << "\nExit codes: 0 trained, 1 the run failed, 2 wrong usage or input.\n";

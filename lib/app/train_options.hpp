@@ -22,11 +22,12 @@ enum class ProgressStyle {
 /// What `dynpipe train` was asked to do.
 struct TrainOptions {
   std::string model;  ///< file
-  std::string data;   ///< folder
+  std::string data;   ///< folder or HDF5 file
   std::int64_t epochs = 5;
   std::optional<std::int64_t> max_updates;
   std::int64_t batch = 64;  ///< samples of an update group
   std::uint64_t seed = 1;
+  std::int64_t shuffle_window_mib = 256;  ///< of an HDF5 file's images, in memory
 
   std::string plan;  ///< file; empty: made from the next three
   std::optional<int> stages;

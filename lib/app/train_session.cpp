@@ -100,7 +100,8 @@ class TrainSession {
         ops_(make_ops(options, own_place().threads)),
         channel_(comm::make_mpi_channel(
             world, clock_, wait_policy(options, probe::has_its_cores(places_, world.rank())))),
-        order_(inputs_.extent.train, options.batch, inputs_.plan.microbatches, options.seed),
+        order_(inputs_.extent.train, options.batch, inputs_.plan.microbatches, options.seed,
+               inputs_.extent.shuffle),
         test_order_(inputs_.extent.test, largest_microbatch()),
         total_updates_(std::min(options.epochs * order_.groups_per_epoch(),
                                 options.max_updates.value_or(INT64_MAX))),

@@ -1,14 +1,10 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 
-#include "base/shape.hpp"
 #include "data/image_set.hpp"
 
 namespace dynpipe::data {
-
-enum class Split : std::uint8_t { train, test };
 
 /// An IDX file of images and the one of their labels. The format (LeCun, Cortes, Burges, "The MNIST
 /// database", http://yann.lecun.com/exdb/mnist): big-endian words - a magic number, then each
@@ -16,12 +12,6 @@ enum class Split : std::uint8_t { train, test };
 struct IdxPair {
   std::filesystem::path images;
   std::filesystem::path labels;
-};
-
-/// What the files say of themselves before their contents.
-struct ImageSetHeader {
-  std::int64_t count = 0;  ///< number of images, at least 1
-  base::Shape image;       ///< of one image, [1,H,W]
 };
 
 /// The pair that `folder` holds for `split`, under the names that MNIST and Fashion-MNIST have:

@@ -8,12 +8,13 @@
 
 namespace dynpipe::data {
 
-void check_labels(const ImageSet& set, std::int64_t classes, const std::string& file) {
-  const auto bad =
-      std::find_if(set.labels.begin(), set.labels.end(),
-                   [classes](std::int32_t label) { return label < 0 || label >= classes; });
-  if (bad == set.labels.end()) return;
-  throw base::InputError(file, fmt::format("labels[{}]", bad - set.labels.begin()),
+void check_labels(std::span<const std::int32_t> labels, std::int64_t classes,
+                  const std::string& file) {
+  const auto bad = std::find_if(labels.begin(), labels.end(), [classes](std::int32_t label) {
+    return label < 0 || label >= classes;
+  });
+  if (bad == labels.end()) return;
+  throw base::InputError(file, fmt::format("labels[{}]", bad - labels.begin()),
                          fmt::format("is {}, but the model tells {} classes apart (0 to {})", *bad,
                                      classes, classes - 1));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 namespace dynpipe::data {
@@ -10,25 +11,14 @@ namespace {
 constexpr double k_white = 255.0;
 constexpr double k_least_deviation = 1.0 / k_white;
 
-/// How many pixels have each value.
-using Histogram = std::array<std::int64_t, 256>;
+constexpr double k_least_deviation_of_numbers = 1e-6;
 
-std::vector<Histogram> histograms_by_channel(const ImageSet& set) {
-  std::vector<Histogram> histograms(static_cast<std::size_t>(set.image[0]), Histogram{});
-  const auto plane = static_cast<std::size_t>(set.image[1] * set.image[2]);
-  for (std::size_t i = 0; i < set.pixels.size(); i += plane) {
-    Histogram& histogram = histograms[i / plane % histograms.size()];
-    for (std::uint8_t pixel : std::span(set.pixels).subspan(i, plane)) ++histogram[pixel];
-  }
-  return histograms;
-}
-
-struct Moments {
+struct MeanAndDeviation {
   double mean;
   double deviation;
 };
 
-Moments moments_of(const Histogram& histogram) {
+MeanAndDeviation of_histogram(const std::array<std::int64_t, 256>& histogram) {
   std::int64_t count = 0;
   std::int64_t sum = 0;
   for (std::int64_t pixel = 0; pixel < 256; ++pixel) {
@@ -49,20 +39,63 @@ Moments moments_of(const Histogram& histogram) {
 
 }  // namespace
 
-Normalisation measure_normalisation(const ImageSet& set) {
-  if (set.size() == 0) throw std::invalid_argument("an empty set has no mean");
+PixelStatistics::PixelStatistics(std::int64_t channels)
+    : histograms_(static_cast<std::size_t>(channels), Histogram{}),
+      moments_(static_cast<std::size_t>(channels)) {}
+
+void PixelStatistics::add(std::span<const std::uint8_t> image) {
+  const std::size_t plane = image.size() / histograms_.size();
+  for (std::size_t channel = 0; channel < histograms_.size(); ++channel) {
+    Histogram& histogram = histograms_[channel];
+    for (std::uint8_t pixel : image.subspan(channel * plane, plane)) ++histogram[pixel];
+  }
+}
+
+void PixelStatistics::add(std::span<const float> image) {
+  bytes_ = false;
+  const std::size_t plane = image.size() / moments_.size();
+  const auto n = static_cast<double>(plane);
+  for (std::size_t channel = 0; channel < moments_.size(); ++channel) {
+    const auto values = image.subspan(channel * plane, plane);
+    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+    double squares = 0;
+    for (float value : values) squares += (value - mean) * (value - mean);
+    Moments& all = moments_[channel];
+    const double count = all.count + n;
+    const double offset = mean - all.mean;
+    all.squares += squares + offset * offset * all.count * n / count;
+    all.mean += offset * n / count;
+    all.count = count;
+  }
+}
+
+Normalisation PixelStatistics::normalisation() const {
   Normalisation normalisation;
-  for (const Histogram& histogram : histograms_by_channel(set)) {
-    const Moments moments = moments_of(histogram);
-    normalisation.mean.push_back(moments.mean);
-    normalisation.deviation.push_back(std::max(moments.deviation, k_least_deviation));
+  for (std::size_t channel = 0; channel < histograms_.size(); ++channel) {
+    if (bytes_) {
+      const MeanAndDeviation found = of_histogram(histograms_[channel]);
+      normalisation.mean.push_back(found.mean);
+      normalisation.deviation.push_back(std::max(found.deviation, k_least_deviation));
+    } else {
+      const Moments& found = moments_[channel];
+      normalisation.mean.push_back(found.mean);
+      normalisation.deviation.push_back(
+          std::max(std::sqrt(found.squares / found.count), k_least_deviation_of_numbers));
+    }
   }
   return normalisation;
 }
 
+Normalisation measure_normalisation(const ImageSet& set) {
+  if (set.size() == 0) throw std::invalid_argument("an empty set has no mean");
+  PixelStatistics statistics(set.image[0]);
+  for (std::int64_t i = 0; i < set.size(); ++i) statistics.add(set.pixels_of(i));
+  return statistics.normalisation();
+}
+
 template <typename T>
 ImageNormaliser<T>::ImageNormaliser(const Normalisation& normalisation)
-    : tables_(normalisation.mean.size()) {
+    : normalisation_(normalisation), tables_(normalisation.mean.size()) {
   for (std::size_t channel = 0; channel < tables_.size(); ++channel) {
     for (std::size_t pixel = 0; pixel < 256; ++pixel) {
       const double scaled = static_cast<double>(pixel) / k_white;
@@ -80,6 +113,18 @@ void ImageNormaliser<T>::write(std::span<const std::uint8_t> image, std::span<T>
     const auto pixels = image.subspan(channel * plane, plane);
     std::transform(pixels.begin(), pixels.end(), normalised.subspan(channel * plane).begin(),
                    [&table](std::uint8_t pixel) { return table[pixel]; });
+  }
+}
+
+template <typename T>
+void ImageNormaliser<T>::write(std::span<const float> image, std::span<T> normalised) const {
+  const std::size_t plane = image.size() / tables_.size();
+  for (std::size_t channel = 0; channel < tables_.size(); ++channel) {
+    const double mean = normalisation_.mean[channel];
+    const double deviation = normalisation_.deviation[channel];
+    const auto values = image.subspan(channel * plane, plane);
+    std::transform(values.begin(), values.end(), normalised.subspan(channel * plane).begin(),
+                   [=](float value) { return static_cast<T>((value - mean) / deviation); });
   }
 }
 

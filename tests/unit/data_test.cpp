@@ -1,12 +1,10 @@
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <numeric>
 #include <random>
@@ -21,11 +19,16 @@
 #include "data/image_set.hpp"
 #include "data/normalisation.hpp"
 #include "data/sample_order.hpp"
+#include "support/files.hpp"
 
 namespace dynpipe::data {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::bytes_of;
+using testing::expect_contains;
+using testing::refusal_of;
+using testing::write_bytes;
 using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::uint32_t k_images_magic = 0x803;
@@ -40,13 +43,6 @@ Bytes idx_bytes(const std::vector<std::uint32_t>& words, const Bytes& contents) 
   return bytes;
 }
 
-void write_plain(const fs::path& path, std::span<const std::uint8_t> bytes) {
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
-  ASSERT_TRUE(file.good());
-}
-
 void write_gz(const fs::path& path, std::span<const std::uint8_t> bytes) {
   gzFile file = gzopen(path.c_str(), "wb");
   ASSERT_NE(file, nullptr);
@@ -55,36 +51,13 @@ void write_gz(const fs::path& path, std::span<const std::uint8_t> bytes) {
   ASSERT_EQ(gzclose(file), Z_OK);
 }
 
-Bytes bytes_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// What the InputError thrown by `action` says; empty if it throws none.
-std::string refusal_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const base::InputError& error) {
-    return error.what();
-  }
-  return {};
-}
-
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in: " << text;
-}
-
 /// Six images of 4x5 pixels with labels 0..3, in a folder that is gone after the test.
-class IdxTest : public testing::Test {
+class IdxTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "dynpipe-data-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
     std::mt19937 random(7);
     for (std::uint8_t& pixel : pixels_) pixel = static_cast<std::uint8_t>(random());
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   fs::path path(const std::string& name) const { return folder_ / name; }
   Bytes good_images() const { return idx_bytes({k_images_magic, 6, 4, 5}, pixels_); }
@@ -93,8 +66,8 @@ class IdxTest : public testing::Test {
   /// What reading these bytes as a pair of plain files says, and that inspecting them agrees.
   std::string refusal(const Bytes& images, const Bytes& labels, bool headers_tell = true) const {
     const IdxPair pair{path("images"), path("labels")};
-    write_plain(pair.images, images);
-    write_plain(pair.labels, labels);
+    write_bytes(pair.images, images);
+    write_bytes(pair.labels, labels);
     const std::string by_reading = refusal_of([&] { read_idx_pair(pair); });
     const std::string by_inspecting = refusal_of([&] { inspect_idx_pair(pair); });
     EXPECT_EQ(by_inspecting, headers_tell ? by_reading : "");
@@ -102,14 +75,15 @@ class IdxTest : public testing::Test {
     return by_reading;
   }
 
-  fs::path folder_;
+  testing::TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
   Bytes pixels_ = Bytes(6 * 4 * 5);
   Bytes labels_ = {3, 0, 1, 2, 2, 1};
 };
 
 TEST_F(IdxTest, plain_and_compressed_files_read_back_what_was_written) {
-  write_plain(path("train-images-idx3-ubyte"), good_images());
-  write_plain(path("train-labels-idx1-ubyte"), good_labels());
+  write_bytes(path("train-images-idx3-ubyte"), good_images());
+  write_bytes(path("train-labels-idx1-ubyte"), good_labels());
   write_gz(path("t10k-images-idx3-ubyte.gz"), good_images());
   write_gz(path("t10k-labels-idx1-ubyte.gz"), good_labels());
   for (Split split : {Split::train, Split::test}) {
@@ -132,7 +106,7 @@ TEST_F(IdxTest, sets_longer_than_a_piece_read_back) {
   std::mt19937 random(3);
   for (std::uint8_t& pixel : pixels) pixel = static_cast<std::uint8_t>(random());
   write_gz(path("images"), idx_bytes({k_images_magic, 1, 1, 5'000'003}, pixels));
-  write_plain(path("labels"), idx_bytes({k_labels_magic, 1}, {9}));
+  write_bytes(path("labels"), idx_bytes({k_labels_magic, 1}, {9}));
   EXPECT_EQ(read_idx_pair({path("images"), path("labels")}).pixels, pixels);
 }
 
@@ -190,20 +164,20 @@ TEST_F(IdxTest, contents_shorter_or_longer_than_announced_are_refused) {
 
   // Compressed, the size of the file does not tell.
   write_gz(path("images"), images);
-  write_plain(path("labels"), labels);
+  write_bytes(path("labels"), labels);
   const IdxPair pair{path("images"), path("labels")};
   expect_contains(refusal_of([&] { read_idx_pair(pair); }), ": pixels: the file ends after 119 of");
 
   write_gz(path("images"), good_images());
   Bytes compressed = bytes_of(path("images"));
   compressed.resize(compressed.size() - 3);
-  write_plain(path("images"), compressed);
+  write_bytes(path("images"), compressed);
   expect_contains(refusal_of([&] { read_idx_pair(pair); }), ": compressed data: breaks off");
 
   write_gz(path("images"), good_images());
   compressed = bytes_of(path("images"));
   compressed[compressed.size() - 6] ^= 1U;  // the checksum
-  write_plain(path("images"), compressed);
+  write_bytes(path("images"), compressed);
   expect_contains(refusal_of([&] { read_idx_pair(pair); }), ": compressed data: is damaged");
 }
 
@@ -237,8 +211,8 @@ TEST_F(IdxTest, damaged_files_are_refused_or_valid_but_never_fatal) {
     } else {
       victim[random() % victim.size()] ^= static_cast<std::uint8_t>(1U << random() % 8);
     }
-    write_plain(path("images"), files[0]);
-    write_plain(path("labels"), files[1]);
+    write_bytes(path("images"), files[0]);
+    write_bytes(path("labels"), files[1]);
     try {
       const ImageSet set = read_idx_pair({path("images"), path("labels")});
       EXPECT_EQ(set.pixels, pixels_);
@@ -251,12 +225,12 @@ TEST_F(IdxTest, damaged_files_are_refused_or_valid_but_never_fatal) {
 }
 
 TEST_F(IdxTest, labels_out_of_range_are_named) {
-  write_plain(path("images"), good_images());
-  write_plain(path("labels"), good_labels());
+  write_bytes(path("images"), good_images());
+  write_bytes(path("labels"), good_labels());
   const ImageSet set = read_idx_pair({path("images"), path("labels")});
-  EXPECT_EQ(refusal_of([&] { check_labels(set, 4, "f"); }), "");
-  expect_contains(refusal_of([&] { check_labels(set, 3, "f"); }), "f: labels[0]: is 3");
-  expect_contains(refusal_of([&] { check_labels(set, 1, "f"); }), "f: labels[0]: is 3");
+  EXPECT_EQ(refusal_of([&] { check_labels(set.labels, 4, "f"); }), "");
+  expect_contains(refusal_of([&] { check_labels(set.labels, 3, "f"); }), "f: labels[0]: is 3");
+  expect_contains(refusal_of([&] { check_labels(set.labels, 1, "f"); }), "f: labels[0]: is 3");
 }
 
 TEST(Normalisation, is_the_mean_and_deviation_of_each_channel) {
@@ -377,6 +351,89 @@ TEST(SampleOrder, refuses_an_epoch_that_is_not_prepared_and_empty_orders) {
   for (auto [samples, batch, parts] : {std::tuple{0, 1, 1}, {1, 0, 1}, {1, 1, 0}}) {
     EXPECT_THROW(SampleOrder(samples, batch, parts, 1), std::invalid_argument);
   }
+}
+
+/// Which block each of an epoch's samples is in.
+std::vector<std::uint64_t> blocks_of(const std::vector<std::uint64_t>& samples,
+                                     std::int64_t block_samples) {
+  std::vector<std::uint64_t> blocks;
+  for (std::uint64_t sample : samples) blocks.push_back(sample / block_samples);
+  return blocks;
+}
+
+TEST(SampleOrder, windows_visit_each_sample_once_and_mix_so_many_blocks) {
+  std::mt19937 random(6);
+  for (int trial = 0; trial < 100; ++trial) {
+    const auto samples = static_cast<std::int64_t>(1 + random() % 300);
+    const auto batch = static_cast<std::int64_t>(1 + random() % 80);
+    const auto microbatches = static_cast<std::int64_t>(1 + random() % 12);
+    const ShuffleWindow window{static_cast<std::int64_t>(1 + random() % 20),
+                               static_cast<std::int64_t>(1 + random() % 5)};
+    SampleOrder order(samples, batch, microbatches, random(), window);
+    for (std::int64_t epoch : {0, 1, 7}) {
+      const std::vector<std::uint64_t> visited = samples_of_epoch(order, epoch);
+      std::vector<std::uint64_t> sorted = visited;
+      std::sort(sorted.begin(), sorted.end());
+      std::vector<std::uint64_t> each_once(static_cast<std::size_t>(samples));
+      std::iota(each_once.begin(), each_once.end(), std::uint64_t{0});
+      EXPECT_EQ(sorted, each_once);
+
+      // Blocks come and go in windows: a block that is left is never come back to.
+      std::set<std::uint64_t> open, closed;
+      for (std::uint64_t block : blocks_of(visited, window.block_samples)) {
+        EXPECT_FALSE(closed.contains(block));
+        if (open.contains(block)) continue;
+        if (std::ssize(open) == window.blocks) {
+          closed.merge(open);
+          open.clear();
+        }
+        open.insert(block);
+      }
+    }
+  }
+}
+
+TEST(SampleOrder, windows_depend_on_seed_epoch_and_window_alone) {
+  const ShuffleWindow window{8, 4};
+  SampleOrder order(1000, 64, 8, 42, window);
+  SampleOrder other_division(1000, 50, 3, 42, window);
+  SampleOrder other_seed(1000, 64, 8, 43, window);
+  SampleOrder other_window(1000, 64, 8, 42, {8, 5});
+  const auto first = samples_of_epoch(order, 3);
+  EXPECT_NE(samples_of_epoch(order, 4), first);
+  EXPECT_EQ(samples_of_epoch(order, 3), first);
+  EXPECT_EQ(samples_of_epoch(other_division, 3), first);
+  EXPECT_NE(samples_of_epoch(other_seed, 3), first);
+  EXPECT_NE(samples_of_epoch(other_window, 3), first);
+}
+
+TEST(SampleOrder, a_window_of_all_blocks_is_no_window) {
+  SampleOrder whole(1000, 64, 8, 42);
+  SampleOrder one_window(1000, 64, 8, 42, {100, 10});
+  EXPECT_EQ(samples_of_epoch(one_window, 2), samples_of_epoch(whole, 2));
+  EXPECT_TRUE(one_window.blocks(2 * 16 * 8).now.empty());
+}
+
+TEST(SampleOrder, the_next_window_is_due_by_the_end_of_the_one_before) {
+  SampleOrder order(1000, 64, 8, 42, {8, 4});
+  order.prepare(0);
+  std::set<std::uint64_t> read;
+  for (std::int64_t k = 0; k < 16 * 8; ++k) {
+    const BlockUse blocks = order.blocks(k);
+    EXPECT_LE(blocks.now.size(), 4U);
+    EXPECT_LE(blocks.soon.size(), 4U);
+    for (std::uint64_t sample : order.microbatch(k)) {
+      const std::uint64_t block = sample / 8;
+      const bool known =
+          std::ranges::count(blocks.now, block) + std::ranges::count(blocks.soon, block) > 0;
+      EXPECT_TRUE(known) << "a microbatch reaches no further than the next window";
+      // The first window is read on demand.
+      EXPECT_TRUE(k < 8 || read.contains(block)) << k;
+    }
+    read.insert(blocks.soon.begin(), blocks.soon.end());
+    if (k < 8) read.insert(blocks.now.begin(), blocks.now.end());
+  }
+  EXPECT_THROW(order.blocks(16 * 8), std::logic_error);
 }
 
 TEST(EvaluationOrder, goes_through_the_samples_once_and_in_order) {

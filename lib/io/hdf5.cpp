@@ -1,0 +1,125 @@
+#include "io/hdf5.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/errors.hpp"
+#include "io/hdf5_library.hpp"
+
+namespace dynpipe::io {
+namespace {
+
+using base::InputError;
+using base::RunError;
+
+Handle creation_properties(const DatasetLayout& layout) {
+  Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  if (!layout.chunk.empty()) {
+    const std::vector<hsize_t> chunk(layout.chunk.begin(), layout.chunk.end());
+    H5Pset_chunk(properties.id(), static_cast<int>(chunk.size()), chunk.data());
+  }
+  if (layout.deflate > 0) {
+    H5Pset_shuffle(properties.id());
+    H5Pset_deflate(properties.id(), static_cast<unsigned>(layout.deflate));
+  }
+  return properties;
+}
+
+}  // namespace
+
+File File::open(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) throw InputError(name, "file", "does not exist");
+  if (!std::filesystem::is_regular_file(path, ignored)) {
+    throw InputError(name, "file", "is not a regular file");
+  }
+  const Library library;
+  const htri_t is_hdf5 = H5Fis_hdf5(name.c_str());
+  if (is_hdf5 == 0) throw InputError(name, "file", "is not an HDF5 file");
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  // Some parallel file systems have no locks: they are not worth failing for where one only reads.
+  H5Pset_file_locking(access.id(), 1, 1);
+  Handle handle(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose);
+  if (handle.id() < 0) {
+    throw InputError(name, "file", fmt::format("cannot be opened: {}", reason()));
+  }
+  return {std::move(handle), name};
+}
+
+File File::create(const std::filesystem::path& path) {
+  const Library library;
+  const std::string name = path.string();
+  Handle handle(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
+  if (handle.id() < 0) throw RunError(fmt::format("{}: cannot be created: {}", name, reason()));
+  return {std::move(handle), name};
+}
+
+bool File::has(const std::string& path) const {
+  const Library library;
+  // Every group on the way must be looked for by itself.
+  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    if (part == "/") return true;
+    if (H5Lexists(handle_.id(), part.c_str(), H5P_DEFAULT) <= 0) return false;
+    if (end == std::string::npos) break;
+  }
+  return H5Oexists_by_name(handle_.id(), path.c_str(), H5P_DEFAULT) > 0;
+}
+
+Dataset File::dataset(const std::string& path) const {
+  const Library library;
+  if (!has(path)) throw InputError(name_, path, "is missing");
+  Handle handle(H5Dopen2(handle_.id(), path.c_str(), H5P_DEFAULT), H5Dclose);
+  if (handle.id() < 0) {
+    throw InputError(name_, path, fmt::format("is not a dataset that can be opened: {}", reason()));
+  }
+  return {std::move(handle), name_, path};
+}
+
+Dataset File::create_dataset(const std::string& path, const DatasetLayout& layout) {
+  const Library library;
+  const Handle space = space_of(layout.shape);
+  const Handle groups = making_groups();
+  const Handle properties = creation_properties(layout);
+  Handle handle(H5Dcreate2(handle_.id(), path.c_str(), native_type(layout.element), space.id(),
+                           groups.id(), properties.id(), H5P_DEFAULT),
+                H5Dclose);
+  if (handle.id() < 0) {
+    throw RunError(fmt::format("{}: {}: cannot be made: {}", name_, path, reason()));
+  }
+  return {std::move(handle), name_, path};
+}
+
+void File::write_texts(const std::string& path, std::span<const std::string> texts) {
+  const Library library;
+  std::vector<const char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(text.c_str());
+  const Handle space = space_of({texts.size()});
+  const Handle type = variable_text_type();
+  const Handle groups = making_groups();
+  const Handle dataset(H5Dcreate2(handle_.id(), path.c_str(), type.id(), space.id(), groups.id(),
+                                  H5P_DEFAULT, H5P_DEFAULT),
+                       H5Dclose);
+  if (dataset.id() < 0 ||
+      H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()) < 0) {
+    throw RunError(fmt::format("{}: {}: cannot be written: {}", name_, path, reason()));
+  }
+}
+
+void File::flush() {
+  const Library library;
+  if (H5Fflush(handle_.id(), H5F_SCOPE_GLOBAL) < 0) {
+    throw RunError(fmt::format("{}: cannot be written: {}", name_, reason()));
+  }
+}
+
+void File::close() {
+  const Library library;
+  if (!handle_.close()) {
+    throw RunError(fmt::format("{}: cannot be closed: {}", name_, reason()));
+  }
+}
+
+}  // namespace dynpipe::io
