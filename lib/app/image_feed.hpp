@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "data/augmentation.hpp"
 #include "data/image_source.hpp"
 #include "data/normalisation.hpp"
 #include "data/sample_order.hpp"
@@ -21,8 +22,11 @@ class NormalisedImages {
                    const data::Normalisation& normalisation);
   /// See data::ImageSource::use_blocks.
   void use_blocks(data::BlockUse blocks) const { source_->use_blocks(blocks.now, blocks.soon); }
-  /// One thread at a time.
-  void write(std::span<const std::uint64_t> samples, const tensor::Tensor& x) const;
+  /// Whether images are read from a file block by block.
+  bool in_blocks() const { return source_ && source_->block_images() > 0; }
+  /// Augmented first, where `augmenter` is given. One thread at a time.
+  void write(std::span<const std::uint64_t> samples, const tensor::Tensor& x,
+             const data::Augmenter* augmenter = nullptr) const;
   void write_labels(std::span<const std::uint64_t> samples, const tensor::Tensor& labels) const;
 
  private:
@@ -31,11 +35,18 @@ class NormalisedImages {
   std::optional<data::ImageNormaliser<double>> float64_;
 };
 
+/// What is done to training images at random, and what with.
+struct Augmenting {
+  data::Augmentation augmentation;  ///< by default nothing
+  std::uint64_t seed = 0;
+};
+
 /// Microbatches of training, in the order of the epoch that `order` was last prepared for.
 class TrainingFeed final : public pipeline::Feed {
  public:
-  TrainingFeed(const data::SampleOrder& order, const NormalisedImages& images)
-      : order_(order), images_(images) {}
+  TrainingFeed(const data::SampleOrder& order, const NormalisedImages& images,
+               Augmenting augmenting = {})
+      : order_(order), images_(images), augmenting_(augmenting) {}
   std::int64_t size(std::int64_t microbatch) const override {
     return order_.microbatch_size(microbatch);
   }
@@ -49,6 +60,7 @@ class TrainingFeed final : public pipeline::Feed {
  private:
   const data::SampleOrder& order_;
   const NormalisedImages& images_;
+  Augmenting augmenting_;
 };
 
 /// Microbatches of an evaluation; those past the last sample, which fill up the last group, are

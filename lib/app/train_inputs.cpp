@@ -111,6 +111,14 @@ DataExtent inspect_data(const TrainOptions& options, const model::Model& model) 
           train.normalisation};
 }
 
+void check_augmentation(const TrainOptions& options, const model::Model& model) {
+  const std::int64_t padding = options.augmentation.crop_padding;
+  if (padding <= std::min(model.input[1], model.input[2])) return;
+  throw InputError("", "--augment",
+                   fmt::format("crop:{} is more than the images have pixels: {}", padding,
+                               model.input.to_string()));
+}
+
 /// Samples of the smallest microbatch that is not empty, of groups of `group` samples.
 std::int64_t smallest_microbatch(std::int64_t group, std::int64_t microbatches) {
   return std::max<std::int64_t>(1, group / microbatches);
@@ -215,7 +223,10 @@ TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world) {
     if (world.rank() == 0) check_streams(inputs.plan, options.plan);
   });
   inputs.extent = shared_extent(options, inputs.model, world);
-  world.together([&] { check_microbatches(options, inputs); });
+  world.together([&] {
+    check_microbatches(options, inputs);
+    check_augmentation(options, inputs.model);
+  });
   const int stage = inputs.plan.stage_of(world.rank());
   world.together([&] {
     if (stage == 0 || stage == inputs.plan.size() - 1) open_data(options, stage == 0, inputs);

@@ -22,7 +22,7 @@ constexpr int k_most_ranks = 4096;
 
 /// Values as their words stand on the command line, before they are checked.
 struct Raw {
-  std::string config, replicas, no_decay;
+  std::string config, augment, replicas, no_decay;
   std::string schedule = "async", weights = "2bw", optimizer = "sgd", lr_schedule = "cosine";
   std::string dtype = "float32", progress = "auto";
   std::int64_t seed = 1;
@@ -38,9 +38,15 @@ OptionGroup task_options(TrainOptions& o, Raw& raw) {
   option(group, "max-updates", &o.max_updates, "N",
          "stop after so many weight updates, at the end of the last epoch at the latest");
   option(group, "batch", &o.batch, "N", "samples of a weight update, over all microbatches");
-  option(group, "seed", &raw.seed, "N", "of initial weights, shuffling and dropout");
+  option(group, "seed", &raw.seed, "N", "of initial weights, shuffling, augmentation and dropout");
   option(group, "shuffle-window", &o.shuffle_window_mib, "MIB",
          "memory for images of an HDF5 file; a larger set is shuffled in windows of half of it");
+  option(group, "augment", &raw.augment, "WORDS",
+         "change training images at random: flip (left-right, every other one), crop[:PAD] (cut "
+         "from the image with PAD, by default 4, black pixels around it), or flip,crop");
+  option(group, "prefetch", &o.prefetch, "N",
+         "microbatches of images that a thread prepares ahead on the first stage (default: 4 for "
+         "an HDF5 file, else 0)");
   option(group, "config", &raw.config, "FILE",
          "read further options from FILE, one `option = value` a line; the command line wins");
   return group;
@@ -174,6 +180,9 @@ void check_ranges(const TrainOptions& o) {
           o.shuffle_window_mib, "1 to 1000000");
   require(o.microbatches >= 1 && o.microbatches <= plan::k_most_microbatches, "--microbatches",
           o.microbatches, "1 to 4096");
+  if (o.prefetch) {
+    require(*o.prefetch >= 0 && *o.prefetch <= 1024, "--prefetch", *o.prefetch, "0 to 1024");
+  }
   if (o.max_updates) require(*o.max_updates >= 1, "--max-updates", *o.max_updates, "at least 1");
   require(o.log_every >= 1, "--log-every", o.log_every, "at least 1");
   require(o.step_epochs >= 1 && o.step_epochs <= k_many, "--lr-step-epochs", o.step_epochs,
@@ -249,6 +258,7 @@ void translate(const Raw& raw, const po::variables_map& values, TrainOptions& o)
     throw InputError("", "--progress",
                      fmt::format("'{}' is not known; known are auto, live, log", raw.progress));
   }
+  if (!raw.augment.empty()) o.augmentation = data::Augmentation::parse(raw.augment, "--augment");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/augmentation.hpp"
 #include "nn/learning_rate.hpp"
 #include "nn/optimizer.hpp"
 #include "plan/plan.hpp"
@@ -28,6 +29,8 @@ struct TrainOptions {
   std::int64_t batch = 64;  ///< samples of an update group
   std::uint64_t seed = 1;
   std::int64_t shuffle_window_mib = 256;  ///< of an HDF5 file's images, in memory
+  data::Augmentation augmentation;        ///< of training images
+  std::optional<std::int64_t> prefetch;   ///< microbatches prepared ahead; empty: by the data set
 
   std::string plan;  ///< file; empty: made from the next three
   std::optional<int> stages;

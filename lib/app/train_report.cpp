@@ -60,6 +60,8 @@ ordered_json config_json(const TrainOptions& o, const plan::Plan& plan,
           {"weights", plan::name_of(plan.policy)},
           {"plan_file", o.plan},
           {"seed", o.seed},
+          {"shuffle_window_mib", o.shuffle_window_mib},
+          {"augment", o.augmentation.to_string()},
           {"optimizer", nn::name_of(o.optimizer.kind)},
           {"learning_rate", o.learning_rate},
           {"momentum", o.optimizer.momentum},
@@ -96,6 +98,10 @@ ordered_json rank_json(const RankResult& r) {
           {"train_s", r.times.total}};
 }
 
+std::string augmented(const TrainOptions& options) {
+  return options.augmentation.any() ? fmt::format(", {}", options.augmentation.to_string()) : "";
+}
+
 }  // namespace
 
 std::string describe_start(const TrainOptions& options, const TrainInputs& inputs,
@@ -110,12 +116,12 @@ std::string describe_start(const TrainOptions& options, const TrainInputs& input
   }
   std::string text = fmt::format(
       "model     {}: {} layers, {} parameters, {}FLOP forward a sample\n"
-      "data      {}: {} training and {} test samples of {}\n"
+      "data      {}: {} training and {} test samples of {}{}\n"
       "schedule  {}{}, batch {} in {} microbatches, {} ranks, {} {}\n\n"
       "stage  ranks        shares    W  delay  parameters   FLOPs  layers\n",
       model.name, model.size(), si(static_cast<double>(all.parameters)),
       si(static_cast<double>(all.flops)), options.data, inputs.extent.train, inputs.extent.test,
-      inputs.extent.image.to_string(), plan::name_of(plan.schedule),
+      inputs.extent.image.to_string(), augmented(options), plan::name_of(plan.schedule),
       plan.synchronous() ? "" : fmt::format(" ({})", plan::name_of(plan.policy)), options.batch,
       plan.microbatches, plan.ranks(), backend, tensor::name_of(options.dtype));
   for (int s = 0; s < plan.size(); ++s) {

@@ -13,6 +13,7 @@
 #include "app/backend.hpp"
 #include "app/dry_run.hpp"
 #include "app/memory_forecast.hpp"
+#include "app/prefetched_feed.hpp"
 #include "app/progress.hpp"
 #include "app/rank_places.hpp"
 #include "app/train_inputs.hpp"
@@ -61,6 +62,9 @@ nn::LearningRate learning_rate(const TrainOptions& o, std::int64_t groups_per_ep
           o.step_epochs * groups_per_epoch,
           o.step_factor};
 }
+
+/// Microbatches of images prepared ahead, unless said.
+constexpr std::int64_t k_prefetch = 4;
 
 /// Time from one update's news to the next, on rank 0.
 class UpdateClock {
@@ -158,6 +162,26 @@ class TrainSession {
                                         options_.optimizer, *ops_, rooms));
   }
 
+  /// Calls `part` with the feed of a segment. On the first stage a thread prepares its images ahead
+  /// where that is asked for or pays: decoding from a file does, writing from memory does not.
+  template <typename Part>
+  auto with_feed(const pipeline::Feed& feed, const NormalisedImages& images,
+                 const schedule::Stream& stream, Part&& part) {
+    const std::int64_t depth = options_.prefetch.value_or(images.in_blocks() ? k_prefetch : 0);
+    if (inputs_.plan.stage_of(world_.rank()) != 0 || depth == 0) return part(feed);
+    std::vector<std::int64_t> microbatches;
+    for (const schedule::Instruction& instruction : stream) {
+      const bool reads = instruction.op == schedule::Op::forward ||
+                         instruction.op == schedule::Op::forward_lean;
+      if (reads) microbatches.push_back(instruction.index);
+    }
+    const PrefetchedFeed ahead(
+        feed,
+        {std::move(microbatches), inputs_.model.input, options_.dtype, largest_microbatch(), depth,
+         [this](const auto& done, const auto& what) { channel_->wait_until(done, what); }});
+    return part(ahead);
+  }
+
   void announce() {
     const MemoryVerdict memory = judge_own_memory();
     world_.together([&] {
@@ -196,12 +220,17 @@ class TrainSession {
     if (leader()) progress_->begin_epoch(epoch);
     const std::int64_t first = epoch * order_.groups_per_epoch();
     const std::int64_t end = std::min(first + order_.groups_per_epoch(), total_updates_);
-    worker.train({first, end}, epoch, TrainingFeed(order_, inputs_.train));
+    const schedule::Segment segment{first, end};
+    with_feed(TrainingFeed(order_, inputs_.train, {options_.augmentation, options_.seed}),
+              inputs_.train, schedule::training_stream(inputs_.plan, world_.rank(), segment),
+              [&](const pipeline::Feed& feed) { worker.train(segment, epoch, feed); });
 
     const std::int64_t m = inputs_.plan.microbatches;
     const std::int64_t groups = (test_order_.microbatches() + m - 1) / m;
     const pipeline::EvaluationTotals own =
-        worker.evaluate(groups * m, EvaluationFeed(test_order_, inputs_.test));
+        with_feed(EvaluationFeed(test_order_, inputs_.test), inputs_.test,
+                  schedule::evaluation_stream(inputs_.plan, world_.rank(), groups * m),
+                  [&](const pipeline::Feed& feed) { return worker.evaluate(groups * m, feed); });
     const std::vector<double> all = world_.sum({own.loss_sum, own.correct, own.samples});
     if (!leader()) return;
     EpochResult result;
