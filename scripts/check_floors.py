@@ -22,6 +22,7 @@ CONFINED = [
     (re.compile(r"mpi(-ext)?\.h"), ("lib/comm/mpi/",)),
     (re.compile(r"(oneapi/)?dnnl.*|cblas.*|lapack.*|openblas.*"), ("lib/ops/onednn/",)),
     (re.compile(r"zlib\.h|zconf\.h"), ("lib/data/",)),
+    (re.compile(r"png\.h|turbojpeg\.h|jpeglib\.h"), ("lib/data/",)),
     (re.compile(r"hdf5\.h|hdf5_hl\.h|H5[A-Za-z]*public\.h"), ("lib/io/",)),
     (re.compile(r"boost/.*"), ("lib/app/", "apps/")),
 ]
@@ -142,6 +143,7 @@ class SelfTest(unittest.TestCase):
             ("lib/data/a.cpp", "#include <boost/crc.hpp>", "only lib/app/ and apps/"),
             ("lib/data/a.cpp", "#include <hdf5.h>", "only lib/io/"),
             ("apps/x/main.cpp", "#include <H5Fpublic.h>", "only lib/io/"),
+            ("lib/app/a.cpp", "#include <png.h>", "only lib/data/"),
         ]:
             with self.subTest(place=place, line=line):
                 found = self.violations({place: f"#pragma once\n{line}\n"})

@@ -25,9 +25,9 @@ std::size_t size_of(PixelType pixels) {
   return pixels == PixelType::uint8 ? sizeof(std::uint8_t) : sizeof(float);
 }
 
-Normalisation measure_normalisation(ImageSource& source) {
+Normalisation measure_normalisation(ImageSource& source, std::optional<std::int64_t> images) {
   PixelStatistics statistics(source.facts().image[0]);
-  for (std::int64_t i = 0; i < source.size(); ++i) {
+  for (std::int64_t i = 0; i < images.value_or(source.size()); ++i) {
     const std::span<const std::byte> bytes = source.pixels_of(i);
     if (source.facts().pixels == PixelType::uint8) {
       statistics.add(pixels_as<std::uint8_t>(bytes));

@@ -74,9 +74,10 @@ class ImageSource {
   Facts facts_;
 };
 
-/// Mean and deviation of its images, in one pass over them; the same on every rank and machine.
-/// Where files state them, those are not asked: see Facts.
-Normalisation measure_normalisation(ImageSource& source);
+/// Mean and deviation of its images, or of the first `images` of them, in one pass; the same on
+/// every rank and machine. Where files state them, those are not asked: see Facts.
+Normalisation measure_normalisation(ImageSource& source,
+                                    std::optional<std::int64_t> images = std::nullopt);
 
 /// A set in memory. Any number of threads may ask for pixels.
 std::unique_ptr<ImageSource> make_memory_source(ImageSet set, std::string images_place,

@@ -80,7 +80,7 @@ Dataset File::dataset(const std::string& path) const {
 
 Dataset File::create_dataset(const std::string& path, const DatasetLayout& layout) {
   const Library library;
-  const Handle space = space_of(layout.shape);
+  const Handle space = space_of(layout.shape, layout.growing);
   const Handle groups = making_groups();
   const Handle properties = creation_properties(layout);
   Handle handle(H5Dcreate2(handle_.id(), path.c_str(), native_type(layout.element), space.id(),

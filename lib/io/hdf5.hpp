@@ -104,6 +104,8 @@ class Dataset {
   void write_rows(std::uint64_t first, std::uint64_t count, std::span<const T> values) {
     write(first, count, element_of<T>(), std::as_bytes(values));
   }
+  /// Makes a growing array so many rows long.
+  void grow(std::uint64_t rows);
   template <Numeric T>
   void write_all(std::span<const T> values) {
     write(std::nullopt, 0, element_of<T>(), std::as_bytes(values));
@@ -129,8 +131,9 @@ class Dataset {
 struct DatasetLayout {
   Element element = Element::uint8;  ///< a number
   Extent shape;
-  Extent chunk;     ///< empty: in one piece
-  int deflate = 0;  ///< gzip level 1 to 9 of each chunk; 0: not compressed
+  Extent chunk;          ///< empty: in one piece
+  int deflate = 0;       ///< gzip level 1 to 9 of each chunk; 0: not compressed
+  bool growing = false;  ///< in rows; needs chunks
 };
 
 class File {

@@ -87,7 +87,9 @@ void Dataset::read(std::optional<std::uint64_t> first, std::uint64_t count, Elem
   if (values.empty()) return;
   if (H5Dread(handle_.id(), native_type(element), rows.memory.id(), rows.file.id(), H5P_DEFAULT,
               values.data()) < 0) {
-    throw base::InputError(file_, path_, fmt::format("cannot be read: {}", reason()));
+    const std::string what =
+        first ? fmt::format("rows {} to {} cannot", *first, *first + count - 1) : "cannot";
+    throw base::InputError(file_, path_, fmt::format("{} be read: {}", what, reason()));
   }
 }
 
@@ -100,6 +102,15 @@ void Dataset::write(std::optional<std::uint64_t> first, std::uint64_t count, Ele
   if (H5Dwrite(handle_.id(), native_type(element), rows.memory.id(), rows.file.id(), H5P_DEFAULT,
                values.data()) < 0) {
     throw base::RunError(fmt::format("{}: {}: cannot be written: {}", file_, path_, reason()));
+  }
+}
+
+void Dataset::grow(std::uint64_t rows) {
+  const Library library;
+  shape_[0] = rows;
+  const std::vector<hsize_t> lengths(shape_.begin(), shape_.end());
+  if (H5Dset_extent(handle_.id(), lengths.data()) < 0) {
+    throw base::RunError(fmt::format("{}: {}: cannot grow: {}", file_, path_, reason()));
   }
 }
 

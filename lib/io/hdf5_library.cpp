@@ -33,12 +33,13 @@ std::string reason() {
   return text.empty() ? "HDF5 gives no reason" : text;
 }
 
-Handle space_of(const Extent& extent) {
+Handle space_of(const Extent& extent, bool growing) {
+  if (extent.empty()) return {H5Screate(H5S_SCALAR), H5Sclose};
   const std::vector<hsize_t> lengths(extent.begin(), extent.end());
-  const hid_t id =
-      lengths.empty() ? H5Screate(H5S_SCALAR)
-                      : H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr);
-  return {id, H5Sclose};
+  std::vector<hsize_t> most = lengths;
+  if (growing) most[0] = H5S_UNLIMITED;
+  return {H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), most.data()),
+          H5Sclose};
 }
 
 Extent extent_of(hid_t space) {

@@ -26,8 +26,8 @@ class Library {
 /// The innermost reason of the library's last failure on this thread.
 std::string reason();
 
-/// A new data space of this shape.
-Handle space_of(const Extent& extent);
+/// A new data space of this shape, which may grow in rows.
+Handle space_of(const Extent& extent, bool growing = false);
 Extent extent_of(hid_t space);
 
 Element element_of_type(hid_t type);

@@ -13,7 +13,7 @@ namespace dynpipe::testing {
 /// about.
 struct Hdf5Images {
   io::Extent shape = {10, 2, 3, 4};
-  io::Extent chunk;  ///< of images; empty: in one piece
+  io::Extent chunk{};  ///< of images; empty: in one piece
   io::Element element = io::Element::uint8;
   std::int64_t classes = 3;
   std::uint64_t seed = 1;
