@@ -27,6 +27,9 @@ std::string MessageName::to_string() const {
     case Payload::metrics:
       what = "loss of update";
       break;
+    case Payload::stage_times:
+      what = "stage times of update";
+      break;
   }
   return fmt::format("{} {} from rank {} to rank {}", what, index, from, to);
 }

@@ -20,6 +20,7 @@ enum class Payload : std::uint8_t {
   gradient_slice,  ///< of weights, to the replica that sums it; index: update group
   gradient_sum,    ///< of weights, back from it; index: update group
   metrics,         ///< a group's loss, to rank 0; index: update group
+  stage_times,     ///< where a rank's time went, to rank 0; index: update group
 };
 
 /// The name of a message, for matching, for traces and for whoever waits too long.

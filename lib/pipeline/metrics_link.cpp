@@ -55,20 +55,22 @@ bool MetricsLink::arrived(std::int64_t group) {
 void MetricsLink::hand_on(std::int64_t group) {
   GroupMetrics metrics{group, 0, 0};
   const auto& ranks = plan_.stages.back().ranks;
+  std::string problem;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const Arrival& arrival = arrivals(group)[r];
     channel_.retire(arrival.ticket);
     const auto* totals = reinterpret_cast<const double*>(arrival.buffer.data());
-    if (!std::isfinite(totals[0])) {
-      throw base::RunError(fmt::format(
+    if (problem.empty() && !std::isfinite(totals[0])) {
+      problem = fmt::format(
           "update {}: the loss is {} on stage {} (rank {}); a lower learning rate may help",
           group + 1, std::isnan(totals[0]) ? "not a number" : "infinite", plan_.size() - 1,
-          ranks[r]));
+          ranks[r]);
     }
     metrics.loss_sum += totals[0];
     metrics.correct += totals[1];
   }
   sink_(metrics);
+  if (!problem.empty()) throw base::RunError(problem);
 }
 
 void MetricsLink::poll() {

@@ -19,7 +19,8 @@ struct GroupMetrics {
 };
 
 /// Rank 0's end of the loss messages that the last stage's replicas send, one a group.
-/// A loss that is not finite ends the run: RunError naming update (from 1), stage and rank.
+/// A loss that is not finite ends the run, once it has been handed on: RunError naming update (from
+/// 1), stage and rank.
 class MetricsLink {
  public:
   using Sink = std::function<void(const GroupMetrics&)>;

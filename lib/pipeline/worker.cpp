@@ -48,6 +48,10 @@ Worker::Worker(const WorkerSetup& setup)
     auto sink = setup.on_group ? setup.on_group : [](const GroupMetrics&) {};
     metrics_ = std::make_unique<MetricsLink>(plan_, channel_, setup.device, std::move(sink));
   }
+  if (setup.times_every > 0) {
+    auto sink = setup.on_times ? setup.on_times : [](const TimesReport&) {};
+    times_link_ = std::make_unique<TimesLink>(plan_, channel_, setup.times_every, std::move(sink));
+  }
 }
 
 std::int64_t Worker::sum_elements() const {
@@ -69,15 +73,17 @@ tensor::StateDict Worker::state() {
 }
 
 void Worker::train(schedule::Segment segment, std::int64_t epoch, const Feed& feed) {
-  const double began_s = setup_.clock.now_s();
+  segment_began_s_ = setup_.clock.now_s();
   feed_ = &feed;
   training_ = true;
   epoch_ = epoch;
   if (metrics_) metrics_->begin(segment);
+  if (times_link_) times_link_->begin(segment);
   execute(schedule::training_stream(plan_, rank_, segment));
   if (metrics_) metrics_->finish();
+  if (times_link_) times_link_->finish();
   drain();
-  charge(times_.total, began_s);
+  charge(times_.total, segment_began_s_);
 }
 
 EvaluationTotals Worker::evaluate(std::int64_t count, const Feed& feed) {
@@ -245,6 +251,7 @@ void Worker::update(std::int64_t group) {
   }
   pools_->sums.release(lease, *stream_);
   charge(times_.update, began_s);
+  if (times_link_) times_link_->report(group, times_so_far());
 }
 
 void Worker::drain() {
@@ -293,6 +300,12 @@ Tensor Worker::image(std::byte* data, const base::Shape& sample, tensor::Layout 
 
 void Worker::charge(double& total_s, double since_s) const {
   total_s += setup_.clock.now_s() - since_s;
+}
+
+StageTimes Worker::times_so_far() const {
+  StageTimes times = times_;
+  charge(times.total, segment_began_s_);
+  return times;
 }
 
 }  // namespace dynpipe::pipeline

@@ -16,6 +16,8 @@
 #include "pipeline/feed.hpp"
 #include "pipeline/metrics_link.hpp"
 #include "pipeline/slots.hpp"
+#include "pipeline/stage_times.hpp"
+#include "pipeline/times_link.hpp"
 #include "pipeline/weight_store.hpp"
 #include "plan/plan.hpp"
 #include "schedule/schedule.hpp"
@@ -36,17 +38,12 @@ struct WorkerSetup {
   std::uint64_t seed = 1;
   /// Told of every group on rank 0, in order; may be empty.
   MetricsLink::Sink on_group;
+  /// Groups from one report of where a rank's time went to the next, the same on all ranks; 0:
+  /// none.
+  std::int64_t times_every = 0;
+  /// Told of these reports on rank 0; may be empty.
+  TimesLink::Sink on_times = {};
   double label_smoothing = 0;  ///< of the training loss; evaluation knows none
-};
-
-/// Where a rank's time went, in seconds of the injected clock.
-struct StageTimes {
-  double forward = 0, backward = 0, update = 0;
-  double wait_activation = 0, wait_gradient = 0, wait_reduction = 0;
-  double wait_send = 0;  ///< for the next or previous stage to take what was sent
-  double total = 0;      ///< of training segments, drained
-
-  double busy() const { return forward + backward + update; }
 };
 
 /// Sums over the microbatches that a last-stage rank evaluated; zero elsewhere.
@@ -147,6 +144,8 @@ class Worker {
   bool last_stage() const { return stage_ + 1 == plan_.size(); }
   /// Adds the time since `since_s` to `total_s`.
   void charge(double& total_s, double since_s) const;
+  /// `times_`, with the segment under way.
+  StageTimes times_so_far() const;
 
   const WorkerSetup setup_;
   const plan::Plan& plan_;
@@ -162,6 +161,7 @@ class Worker {
   std::unique_ptr<Pools> pools_;
   std::unique_ptr<comm::OrderedSum> reduction_;
   std::unique_ptr<MetricsLink> metrics_;
+  std::unique_ptr<TimesLink> times_link_;
 
   const Feed* feed_ = nullptr;  ///< of the segment under way
   bool training_ = false;
@@ -171,6 +171,7 @@ class Worker {
   Slots<BufferPool::Lease> totals_;
   std::vector<SumViews> sum_views_;  ///< of each buffer of sums
   StageTimes times_;
+  double segment_began_s_ = 0;
 };
 
 }  // namespace dynpipe::pipeline

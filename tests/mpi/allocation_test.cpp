@@ -70,7 +70,8 @@ class MpiAllocationTest : public ::testing::Test {
                              scenario.learning_rate,
                              scenario.largest_microbatch(),
                              scenario.seed,
-                             {}});
+                             {},
+                             1});
     worker.load(scenario.initial, 0, "the test");
     worker.train({0, k_updates}, 0, counting);
     EXPECT_EQ(counting.allocations(k_settled, k_updates - 1), 0) << describe(scenario);

@@ -142,6 +142,8 @@ RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::D
          outcome.losses.push_back(metrics.loss_sum /
                                   static_cast<double>(scenario.group_size(metrics.group)));
        },
+       scenario.times_every(),
+       [&](const pipeline::TimesReport& report) { outcome.reports.push_back(report); },
        scenario.label_smoothing});
   worker.load(scenario.initial, 0, "the test");
   std::int64_t begin = 0;
@@ -190,7 +192,7 @@ Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
   for (const auto& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
-  Outcome all{outcomes[0].losses, outcomes[0].correct, {}, {}, true};
+  Outcome all{outcomes[0].losses, outcomes[0].correct, {}, {}, true, outcomes[0].reports};
   all.evaluations.resize(outcomes[0].evaluations.size(), 0.0);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     for (std::size_t i = 0; i < all.evaluations.size(); ++i) {

@@ -49,6 +49,8 @@ struct Scenario {
   std::vector<std::int64_t> drains;
 
   std::int64_t group_size(std::int64_t group) const;
+  /// Groups from one report of a rank's times to the next: another number for other seeds.
+  std::int64_t times_every() const { return 1 + static_cast<std::int64_t>(seed % 3); }
   std::int64_t largest_microbatch() const;
 };
 
@@ -89,7 +91,8 @@ struct RankOutcome {
   std::vector<double> losses;       ///< mean of each update group; on rank 0
   std::vector<double> correct;      ///< samples of each group whose label was found; on rank 0
   std::vector<double> evaluations;  ///< of each drain: loss sum, correct, samples; this rank's part
-  tensor::StateDict state;          ///< of this rank's stage
+  std::vector<pipeline::TimesReport> reports;  ///< of all ranks; on rank 0
+  tensor::StateDict state;                     ///< of this rank's stage
 };
 
 /// One rank's part, over any channel and device. `on_failure` is called, before its memory is
@@ -106,6 +109,7 @@ struct Outcome {
   std::vector<double> evaluations;  ///< over all ranks
   tensor::StateDict state;
   bool replicas_agree = true;
+  std::vector<pipeline::TimesReport> reports;  ///< of all ranks, as rank 0 was told
 };
 Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
                        bool fake_device = true);

@@ -84,8 +84,8 @@ class MpiChannel final : public Channel {
 
   // Tags carry payload and index, so that messages which a defect swaps do not pass for one
   // another. 32767 is the largest tag that every MPI has.
-  static constexpr int k_payloads = 5;
-  static constexpr int k_indices = 6000;
+  static constexpr int k_payloads = static_cast<int>(Payload::stage_times) + 1;
+  static constexpr int k_indices = 32767 / k_payloads;
   static constexpr int k_unused_tag = k_payloads * k_indices;
   static int tag_of(const MessageName& name) {
     return static_cast<int>(name.payload) * k_indices + static_cast<int>(name.index % k_indices);
