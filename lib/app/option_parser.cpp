@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
+#include <sstream>
 
+#include "app/text_file.hpp"
 #include "base/errors.hpp"
 
 namespace dynpipe::app {
@@ -13,6 +13,10 @@ namespace {
 
 namespace po = boost::program_options;
 using base::InputError;
+
+constexpr int k_style = po::command_line_style::unix_style &
+                        ~po::command_line_style::allow_guessing &
+                        ~po::command_line_style::allow_short;
 
 /// Letters to change, insert, delete or swap with their neighbour to get from a to b (optimal
 /// string alignment, row by row).
@@ -50,13 +54,27 @@ std::string explain(const po::error& error, const po::options_description& optio
   return fmt::format("unrecognised option '{}'{}", name, hint);
 }
 
+template <typename T>
+bool add_text(const boost::any& value, std::string& text) {
+  const auto* typed = boost::any_cast<T>(&value);
+  if (typed != nullptr) text = fmt::format("{}", *typed);
+  return typed != nullptr;
+}
+
+/// The first word that is no option's and more than `allowed`; for the message only.
+std::string stray_word(const std::vector<std::string>& words,
+                       const po::options_description& options, unsigned allowed) {
+  const auto parsed =
+      po::command_line_parser(words).options(options).style(k_style).allow_unregistered().run();
+  for (const auto& option : parsed.options) {
+    if (option.position_key >= static_cast<int>(allowed)) return option.value.front();
+  }
+  return "";
+}
+
 void store_config(const std::string& file, const po::options_description& options,
                   po::variables_map& values) {
-  if (std::filesystem::is_directory(file)) {
-    throw InputError(file, "", "is a folder, not a file (given by --config)");
-  }
-  std::ifstream stream(file);
-  if (!stream) throw InputError(file, "", "cannot be read (given by --config)");
+  std::istringstream stream(read_text_file(file));
   try {
     const auto parsed = po::parse_config_file(stream, options);
     for (const auto& option : parsed.options) {
@@ -86,6 +104,20 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
   return fmt::format(", did you mean '{}'?", *nearest);
 }
 
+OptionTexts texts_of(const po::variables_map& values) {
+  OptionTexts texts;
+  for (const auto& [name, value] : values) {
+    std::string text;
+    const boost::any& held = value.value();
+    const bool known = add_text<std::string>(held, text) || add_text<bool>(held, text) ||
+                       add_text<int>(held, text) || add_text<std::int64_t>(held, text) ||
+                       add_text<double>(held, text);
+    if (!known) throw std::logic_error(fmt::format("--{} has a type without a text", name));
+    texts[name] = text;
+  }
+  return texts;
+}
+
 std::optional<po::variables_map> parse_words(const std::string& command,
                                              const std::vector<std::string>& words,
                                              const po::options_description& options,
@@ -93,18 +125,18 @@ std::optional<po::variables_map> parse_words(const std::string& command,
   po::variables_map values;
   try {
     po::store(
-        po::command_line_parser(words)
-            .options(options)
-            .positional(positional)
-            .style(po::command_line_style::unix_style & ~po::command_line_style::allow_guessing &
-                   ~po::command_line_style::allow_short)
-            .run(),
+        po::command_line_parser(words).options(options).positional(positional).style(k_style).run(),
         values);
     if (values.count("help") != 0) return std::nullopt;
     if (values.count("config") != 0) {
       store_config(values["config"].as<std::string>(), options, values);
     }
     po::notify(values);
+  } catch (const po::too_many_positional_options_error&) {
+    throw InputError(
+        "", "",
+        fmt::format("unexpected word '{}' (options begin with --); see dynpipe {} --help",
+                    stray_word(words, options, positional.max_total_count()), command));
   } catch (const po::error& error) {
     throw InputError("", "",
                      fmt::format("{}; see dynpipe {} --help", explain(error, options), command));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/program_options.hpp>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,10 @@ namespace dynpipe::app {
 /// ", did you mean 'word'?" for the candidate nearest to `word`, if one is near enough (a third of
 /// its letters may be wrong, missing, too many or swapped), else "".
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
+
+/// Options by name, their values as text: what the command line, the file and the defaults came to.
+using OptionTexts = std::map<std::string, std::string>;
+OptionTexts texts_of(const boost::program_options::variables_map& values);
 
 /// Reads a command's words: long options, in full, and such positional words as `positional` names
 /// (a description without a name's limit takes them all). `command` names it in messages

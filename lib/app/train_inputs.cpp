@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <tuple>
 
+#include "app/text_file.hpp"
+#include "base/counted.hpp"
 #include "base/errors.hpp"
 #include "data/data_set.hpp"
 #include "nn/layer.hpp"
@@ -15,16 +16,13 @@
 namespace dynpipe::app {
 namespace {
 
+using base::counted;
 using base::InputError;
 
 std::string read_text(const std::string& file) {
-  if (std::filesystem::is_directory(file)) throw InputError(file, "", "is a folder, not a file");
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  if (!stream) throw InputError(file, "", "cannot be read");
-  if (stream.peek() == std::ifstream::traits_type::eof()) throw InputError(file, "", "is empty");
-  if (!(text << stream.rdbuf())) throw InputError(file, "", "cannot be read");
-  return text.str();
+  std::string text = read_text_file(file);
+  if (text.empty()) throw InputError(file, "", "is empty");
+  return text;
 }
 
 /// The file's text on all ranks, read by rank 0.
@@ -43,13 +41,15 @@ std::vector<int> replicas_for(const TrainOptions& options, const model::Model& m
     const auto stages = static_cast<int>(options.replicas.size());
     if (options.stages && *options.stages != stages) {
       throw InputError("", "--replicas",
-                       fmt::format("has {} entries for --stages {}", stages, *options.stages));
+                       fmt::format("has {} for --stages {}",
+                                   stages == 1 ? "1 entry" : fmt::format("{} entries", stages),
+                                   *options.stages));
     }
     std::int64_t total = 0;
     for (int replicas : options.replicas) total += replicas;
     if (total != ranks) {
       throw InputError("", "--replicas",
-                       fmt::format("asks for {} ranks, the job has {}", total, ranks));
+                       fmt::format("asks for {}, the job has {}", counted(total, "rank"), ranks));
     }
     return options.replicas;
   }
@@ -104,8 +104,8 @@ DataExtent inspect_data(const TrainOptions& options, const model::Model& model) 
   }
   if (train.header.count < options.batch) {
     throw InputError(options.data, "train",
-                     fmt::format("has {} samples, fewer than one batch of {} (--batch)",
-                                 train.header.count, options.batch));
+                     fmt::format("has {}, fewer than one batch of {} (--batch)",
+                                 counted(train.header.count, "sample"), options.batch));
   }
   return {train.header.count, test.header.count, train.header.image, train.shuffle,
           train.normalisation};
@@ -135,10 +135,12 @@ void check_microbatches(const TrainOptions& options, const TrainInputs& inputs) 
     if (smallest < layer.facts.least_samples) {
       throw InputError(
           fmt::format("{}: {}", options.model, layer.spec.where), "",
-          fmt::format("needs at least {} samples in a microbatch (batch norm, one value each), but "
-                      "--batch {} of {} samples in {} microbatches makes one of {}",
-                      layer.facts.least_samples, options.batch, inputs.extent.train,
-                      inputs.plan.microbatches, smallest));
+          fmt::format(
+              "needs at least {} in a microbatch (batch norm, one value each), but --batch {} "
+              "of {} in {} makes one of {}",
+              counted(layer.facts.least_samples, "sample"), options.batch,
+              counted(inputs.extent.train, "sample"),
+              counted(inputs.plan.microbatches, "microbatch"), smallest));
     }
   }
 }

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <map>
 
+#include "base/counted.hpp"
 #include "base/errors.hpp"
 #include "plan/plan.hpp"
 
 namespace dynpipe::plan {
 namespace {
 
+using base::counted;
 using base::InputError;
 
 /// Beyond a few microbatches a rank, a longer warm-up only makes weights older.
@@ -71,19 +73,17 @@ void validate_ranks(const Plan& plan, int ranks, const std::string& file) {
   }
   for (const auto& [rank, s] : stage_of_rank) {
     if (rank >= ranks) {
-      throw InputError(
-          file, stage_field(s, "ranks"),
-          fmt::format("rank {} is out of range: the job has {} ranks, the plan uses {}", rank,
-                      ranks, stage_of_rank.size()));
+      throw InputError(file, stage_field(s, "ranks"),
+                       fmt::format("rank {} is out of range: the job has {}, the plan uses {}",
+                                   rank, counted(ranks, "rank"), stage_of_rank.size()));
     }
   }
   if (static_cast<int>(stage_of_rank.size()) < ranks) {
     int unused = 0;
     while (stage_of_rank.contains(unused)) ++unused;
-    throw InputError(
-        file, "stages",
-        fmt::format("the job has {} ranks, the plan uses {}: rank {} has nothing to do", ranks,
-                    stage_of_rank.size(), unused));
+    throw InputError(file, "stages",
+                     fmt::format("the job has {}, the plan uses {}: rank {} has nothing to do",
+                                 counted(ranks, "rank"), stage_of_rank.size(), unused));
   }
 }
 
@@ -91,15 +91,18 @@ void validate_owners(const Plan& plan, const std::string& file) {
   for (int s = 0; s < plan.size(); ++s) {
     const Stage& stage = plan.stages[static_cast<std::size_t>(s)];
     if (static_cast<int>(stage.owners.size()) != plan.microbatches) {
-      throw InputError(file, stage_field(s, "owners"),
-                       fmt::format("has {} entries for {} microbatches", stage.owners.size(),
-                                   plan.microbatches));
+      throw InputError(
+          file, stage_field(s, "owners"),
+          fmt::format(
+              "has {} for {}",
+              stage.owners.size() == 1 ? "1 entry" : fmt::format("{} entries", stage.owners.size()),
+              counted(plan.microbatches, "microbatch")));
     }
     for (int owner : stage.owners) {
       if (owner < 0 || owner >= stage.replicas()) {
         throw InputError(file, stage_field(s, "owners"),
-                         fmt::format("replica {} does not exist: the stage has {} ranks", owner,
-                                     stage.replicas()));
+                         fmt::format("replica {} does not exist: the stage has {}", owner,
+                                     counted(stage.replicas(), "rank")));
       }
     }
   }
@@ -110,9 +113,9 @@ void validate_warmups(const Plan& plan, const std::string& file) {
     const Stage& stage = plan.stages[static_cast<std::size_t>(s)];
     const int least = plan.size() - 1 - s;
     if (stage.warmup < least) {
-      throw InputError(
-          file, stage_field(s, "warmup"),
-          fmt::format("must be at least {} ({} stages follow), is {}", least, least, stage.warmup));
+      throw InputError(file, stage_field(s, "warmup"),
+                       fmt::format("must be at least {} ({} behind this one), is {}", least,
+                                   counted(least, "stage"), stage.warmup));
     }
     const int most = k_most_warmup + 4 * plan.ranks();
     if (stage.warmup > most) {
