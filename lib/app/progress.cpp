@@ -1,141 +1,124 @@
 #include "app/progress.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
+#include <chrono>
+#include <thread>
 
 namespace dynpipe::app {
 namespace {
 
 constexpr double k_live_interval_s = 0.1;
+constexpr std::chrono::milliseconds k_passing_on{100};
 
-std::string bar(double done) {
-  constexpr int k_width = 20;
-  const int full = std::clamp(static_cast<int>(std::lround(done * k_width)), 0, k_width);
-  return std::string(static_cast<std::size_t>(full), '=') +
-         std::string(static_cast<std::size_t>(k_width - full), ' ');
+/// Writes at once. A log that cannot be written, on a full disk say, does not end training.
+void put(std::FILE* out, const std::string& text) {
+  std::fputs(text.c_str(), out);
+  std::fflush(out);
 }
 
-std::string duration(double seconds) {
-  const std::int64_t whole = std::lround(seconds);
-  if (whole >= 3600)
-    return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
-  return fmt::format("{}:{:02}", whole / 60, whole % 60);
-}
-
-/// What a process's standard output is, as /proc names it; "" if that cannot be read.
-std::string output_of(const std::string& process) {
-  std::array<char, 256> target{};
-  const std::string link = fmt::format("/proc/{}/fd/1", process);
-  return readlink(link.c_str(), target.data(), target.size() - 1) < 0 ? "" : target.data();
-}
-
-/// The terminal at which standard output ends, or "". A pseudo-terminal that is not the one that
-/// controls this session was made by the process that started this one, such as mpirun, which
-/// passes on what is written there: then it is that process's output that counts.
-std::string output_terminal() {
-  if (isatty(STDOUT_FILENO) == 0) return "";
-  const std::string own = output_of("self");
-  const bool passed_on = tcgetpgrp(STDOUT_FILENO) < 0;
-  const std::string path = passed_on ? output_of(fmt::format("{}", getppid())) : own;
-  const bool known = !passed_on || path != own;
-  return known && (path.starts_with("/dev/pts/") || path.starts_with("/dev/tty")) ? path : "";
-}
-
-std::size_t columns_of(const std::string& terminal) {
-  constexpr std::size_t k_usual = 80;
-  const int file = open(terminal.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC);
-  if (file < 0) return k_usual;
-  winsize size{};
-  const bool known = ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  close(file);
-  return known ? size.ws_col : k_usual;
-}
-
-/// A loss in a fixed width, however far it has gone astray.
-std::string loss_text(double loss) {
-  return loss < 1e5 ? fmt::format("{:.4f}", loss) : fmt::format("{:.3g}", loss);
+void warn(const std::string& text) {
+  put(stderr, fmt::format("dynpipe: warning: {}\n", text));
 }
 
 }  // namespace
 
-Progress::Progress(ProgressStyle style, std::int64_t log_every, Extent extent,
-                   const base::Clock& clock, std::FILE* out)
-    : terminal_(output_terminal()),
-      live_(style == ProgressStyle::live ||
-            (style == ProgressStyle::automatic && !terminal_.empty())),
-      log_every_(log_every),
-      extent_(extent),
+LiveProgress::LiveProgress(RunExtent extent, Terminal terminal, Charset charset,
+                           const base::Clock& clock, std::FILE* out)
+    : extent_(extent),
+      terminal_(std::move(terminal)),
+      charset_(charset),
       clock_(clock),
       out_(out),
-      run_began_s_(clock.now_s()) {}
-
-void Progress::begin_epoch(std::int64_t epoch) {
-  epoch_ = epoch;
-  epoch_began_s_ = clock_.now_s();
-  loss_sum_ = correct_ = samples_ = 0;
+      shown_s_(clock.now_s() - k_live_interval_s) {
+  state_.epochs = extent.epochs;
+  state_.total_updates = extent.total_updates;
 }
 
-std::string Progress::line(std::int64_t updates_done) const {
-  const double epoch_s = clock_.now_s() - epoch_began_s_;
-  const double run_s = clock_.now_s() - run_began_s_;
-  const auto left = static_cast<double>(extent_.total_updates - updates_done);
-  return fmt::format("update {:>5}/{}  loss {}  acc {:5.2f} %  {:6.0f} samples/s  eta {}",
-                     updates_done, extent_.total_updates, loss_text(mean_loss()), 100 * accuracy(),
-                     samples_ / std::max(epoch_s, 1e-9),
-                     duration(run_s / static_cast<double>(updates_done) * left));
+void LiveProgress::on_epoch_begin(std::int64_t epoch) {
+  state_.epoch = epoch;
+  state_.evaluating = false;
 }
 
-void Progress::show_live(std::int64_t updates_done) {
-  if (clock_.now_s() - shown_s_ < k_live_interval_s) return;
+void LiveProgress::on_group(const GroupEvent& event) {
+  state_.update = event.update;
+  const std::int64_t before = (event.epoch - 1) * extent_.groups_per_epoch;
+  const std::int64_t planned = std::min(extent_.groups_per_epoch, extent_.total_updates - before);
+  state_.epoch_done = static_cast<double>(event.update - before) / static_cast<double>(planned);
+  state_.loss = event.epoch_loss;
+  state_.accuracy = event.epoch_accuracy;
+  state_.samples_per_s = event.samples_per_s;
+  state_.eta_s = event.eta_s;
+  loads_.assign(event.loads.begin(), event.loads.end());
+  if (clock_.now_s() - shown_s_ >= k_live_interval_s) draw();
+}
+
+void LiveProgress::on_evaluation_begin() {
+  state_.evaluating = true;
+  draw();
+}
+
+std::string LiveProgress::way_back() const {
+  // A terminal that became narrower has broken the rows.
+  const std::size_t columns = terminal_.columns();
+  std::size_t lines = 0;
+  for (const std::string& row : shown_) {
+    lines += std::max<std::size_t>(1, (columns_of(row) + columns - 1) / columns);
+  }
+  return lines > 1 ? fmt::format("\r\x1b[{}A", lines - 1) : "\r";
+}
+
+void LiveProgress::draw() {
   shown_s_ = clock_.now_s();
-  const double done = static_cast<double>(updates_done - epoch_ * extent_.groups_per_epoch) /
-                      static_cast<double>(extent_.groups_per_epoch);
-  // A line that wraps could not be written over: the bar goes first, then the line's end.
-  const std::size_t room = columns_of(terminal_) - 1;
-  std::string text =
-      fmt::format("{}/{} [{}] {}", epoch_ + 1, extent_.epochs, bar(done), line(updates_done));
-  if (text.size() > room) {
-    text = fmt::format("{}/{} {}", epoch_ + 1, extent_.epochs, line(updates_done));
+  // The last column stays free: a cursor behind it may already be on the next line.
+  const std::size_t room = std::max<std::size_t>(terminal_.columns(), 2) - 1;
+  std::string text = way_back();
+  shown_ = {progress_row(state_, room, charset_)};
+  if (!loads_.empty()) shown_.push_back(stage_row(loads_, room, charset_));
+  for (const std::string& row : shown_) {
+    if (&row != &shown_.front()) text += "\n";
+    text += row + "\x1b[K";
   }
-  fmt::print(out_, "\r\x1b[K{}", text.substr(0, room));
-  std::fflush(out_);
-  line_is_open_ = true;
+  put(out_, text + "\x1b[J");
 }
 
-void Progress::close_line() {
-  if (line_is_open_) fmt::print(out_, "\n");
-  std::fflush(out_);
-  line_is_open_ = false;
+void LiveProgress::erase() {
+  if (shown_.empty()) return;
+  put(out_, way_back() + "\x1b[J");
+  shown_.clear();
 }
 
-void Progress::on_group(const pipeline::GroupMetrics& metrics, std::int64_t samples) {
-  loss_sum_ += metrics.loss_sum;
-  correct_ += metrics.correct;
-  samples_ += static_cast<double>(samples);
-  train_s_ = clock_.now_s() - epoch_began_s_;
-  const std::int64_t updates_done = metrics.group + 1;
-  if (live_) {
-    show_live(updates_done);
-  } else if (updates_done % log_every_ == 0) {
-    fmt::print(out_, "epoch {}/{}  {}\n", epoch_ + 1, extent_.epochs, line(updates_done));
-    std::fflush(out_);
-  }
+void LiveProgress::on_evaluation(const EvaluationEvent& event) {
+  erase();
+  put(out_, epoch_line(event, extent_) + "\n");
 }
 
-void Progress::end_epoch(std::int64_t epoch, double test_loss, double test_accuracy) {
-  fmt::print(out_,
-             "{}epoch {}/{}  train {} ({:.2f} %)  test {} ({:.2f} %)  {:.0f} samples/s  {:.1f} s\n",
-             live_ ? "\r\x1b[K" : "", epoch + 1, extent_.epochs, loss_text(mean_loss()),
-             100 * accuracy(), loss_text(test_loss), 100 * test_accuracy,
-             samples_ / std::max(train_s_, 1e-9), clock_.now_s() - epoch_began_s_);
-  std::fflush(out_);
-  line_is_open_ = false;
+void LiveProgress::on_notice(const std::string& text) {
+  erase();
+  warn(text);
+}
+
+void LiveProgress::on_end(RunStatus status, const std::string&) {
+  if (shown_.empty()) return;
+  put(out_, "\n");
+  shown_.clear();
+  // What is said next goes to stderr, which mpirun passes on apart from stdout: this line end
+  // first.
+  if (status != RunStatus::completed) std::this_thread::sleep_for(k_passing_on);
+}
+
+void LogProgress::on_group(const GroupEvent& event) {
+  if (event.update % log_every_ != 0) return;
+  put(out_, log_line(event, extent_) + "\n");
+}
+
+void LogProgress::on_evaluation(const EvaluationEvent& event) {
+  put(out_, epoch_line(event, extent_) + "\n");
+}
+
+void LogProgress::on_notice(const std::string& text) {
+  warn(text);
 }
 
 }  // namespace dynpipe::app

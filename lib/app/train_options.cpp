@@ -111,7 +111,10 @@ OptionGroup run_options(TrainOptions& o, Raw& raw) {
        "say what each rank would hold and how long it would wait, and train nothing");
   option(group, "ranks", &o.ranks, "N", "dry-run, without mpirun: as if the job had N ranks");
   option(group, "summary", &o.summary, "FILE", "write results to FILE (JSON)");
-  option(group, "progress", &raw.progress, "STYLE", "auto, live (one line written over) or log");
+  option(group, "metrics", &o.metrics, "FILE",
+         "write a record of every update and evaluation to FILE (JSON lines, or .csv)");
+  option(group, "progress", &raw.progress, "STYLE",
+         "auto, live (two lines written over, for terminals) or log");
   option(group, "log-every", &o.log_every, "N", "log: a line every N updates");
   option(group, "deadline", &o.deadline_s, "SECONDS",
          "give up when a rank has waited so long for another");
@@ -316,6 +319,7 @@ std::optional<TrainOptions> parse_train_options(const std::vector<std::string>& 
   check_optimizer_alone(options, values);
   check_ranges(options);
   check_run_options(raw.dtype, options);
+  options.texts = texts_of(values);
   return options;
 }
 

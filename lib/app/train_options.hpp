@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "app/option_parser.hpp"
 #include "data/augmentation.hpp"
 #include "nn/learning_rate.hpp"
 #include "nn/optimizer.hpp"
@@ -54,10 +55,13 @@ struct TrainOptions {
   bool dry_run = false;
   std::optional<int> ranks;  ///< of a dry run; empty: those of the job
   std::string summary;       ///< file; empty: none
+  std::string metrics;       ///< file; empty: none
   std::string write_plan;    ///< file; empty: none
   ProgressStyle progress = ProgressStyle::automatic;
   std::int64_t log_every = 100;  ///< updates
   double deadline_s = 300;
+
+  OptionTexts texts;  ///< of all options, to be compared with other ranks'
 };
 
 /// Reads `dtype` and checks the options that training and evaluation share: --dtype, --backend,

@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.hpp"
+
 namespace dynpipe::app {
 namespace {
 
+using base::counted;
 using nlohmann::ordered_json;
 
 struct StageCost {
@@ -38,6 +41,18 @@ std::string owned_counts(const plan::Stage& stage) {
     counts.push_back(std::count(stage.owners.begin(), stage.owners.end(), r));
   }
   return fmt::format("{}", fmt::join(counts, "-"));
+}
+
+std::vector<int> ranks_without_microbatch(const plan::Plan& plan) {
+  std::vector<int> idle;
+  for (const plan::Stage& stage : plan.stages) {
+    for (int r = 0; r < stage.replicas(); ++r) {
+      const bool owns = std::count(stage.owners.begin(), stage.owners.end(), r) > 0;
+      if (!owns) idle.push_back(stage.ranks[static_cast<std::size_t>(r)]);
+    }
+  }
+  std::sort(idle.begin(), idle.end());
+  return idle;
 }
 
 std::string si(double value) {
@@ -117,13 +132,14 @@ std::string describe_start(const TrainOptions& options, const TrainInputs& input
   std::string text = fmt::format(
       "model     {}: {} layers, {} parameters, {}FLOP forward a sample\n"
       "data      {}: {} training and {} test samples of {}{}\n"
-      "schedule  {}{}, batch {} in {} microbatches, {} ranks, {} {}\n\n"
+      "schedule  {}{}, batch {} in {}, {}, {} {}\n\n"
       "stage  ranks        shares    W  delay  parameters   FLOPs  layers\n",
       model.name, model.size(), si(static_cast<double>(all.parameters)),
       si(static_cast<double>(all.flops)), options.data, inputs.extent.train, inputs.extent.test,
       inputs.extent.image.to_string(), augmented(options), plan::name_of(plan.schedule),
       plan.synchronous() ? "" : fmt::format(" ({})", plan::name_of(plan.policy)), options.batch,
-      plan.microbatches, plan.ranks(), backend, tensor::name_of(options.dtype));
+      counted(plan.microbatches, "microbatch"), counted(plan.ranks(), "rank"), backend,
+      tensor::name_of(options.dtype));
   for (int s = 0; s < plan.size(); ++s) {
     const plan::Stage& stage = plan.stages[static_cast<std::size_t>(s)];
     const StageCost cost = cost_of(model, stage);
@@ -140,28 +156,24 @@ std::string describe_start(const TrainOptions& options, const TrainInputs& input
 std::vector<std::string> plan_warnings(const TrainOptions& options, const TrainInputs& inputs) {
   const plan::Plan& plan = inputs.plan;
   std::vector<std::string> warnings;
-  if (plan.synchronous() && plan.microbatches < plan.size()) {
-    warnings.push_back(
-        fmt::format("{} microbatches are fewer than {} stages: most stages wait most of the time",
-                    plan.microbatches, plan.size()));
-  }
-  if (!plan.synchronous() && plan.microbatches < plan.size()) {
-    warnings.push_back(
-        fmt::format("{} microbatches are fewer than {} stages: weights are up to {} updates old",
-                    plan.microbatches, plan.size(), plan.delay(0)));
+  if (plan.microbatches < plan.size()) {
+    warnings.push_back(fmt::format(
+        "{} {} fewer than {}: {}", counted(plan.microbatches, "microbatch"),
+        plan.microbatches == 1 ? "is" : "are", counted(plan.size(), "stage"),
+        plan.synchronous()
+            ? "most stages wait most of the time"
+            : fmt::format("weights are up to {} old", counted(plan.delay(0), "update"))));
   }
   if (options.batch < plan.microbatches) {
     warnings.push_back(fmt::format("a batch of {} leaves some of {} microbatches empty",
                                    options.batch, plan.microbatches));
   }
-  for (int s = 0; s < plan.size(); ++s) {
-    const plan::Stage& stage = plan.stages[static_cast<std::size_t>(s)];
-    for (int r = 0; r < stage.replicas(); ++r) {
-      if (std::count(stage.owners.begin(), stage.owners.end(), r) == 0) {
-        warnings.push_back(fmt::format("rank {} (stage {}) owns no microbatch and only follows",
-                                       stage.ranks[static_cast<std::size_t>(r)], s));
-      }
-    }
+  const std::vector<int> idle = ranks_without_microbatch(plan);
+  if (!idle.empty()) {
+    warnings.push_back(idle.size() == 1
+                           ? fmt::format("rank {} owns no microbatch and only follows", idle[0])
+                           : fmt::format("{} ranks own no microbatch and only follow: {}",
+                                         idle.size(), fmt::join(idle, ", ")));
   }
   return warnings;
 }
@@ -207,22 +219,19 @@ std::string summary_json(const TrainOptions& options, const TrainInputs& inputs,
   ordered_json ranks = ordered_json::array();
   for (const RankResult& r : result.ranks) ranks.push_back(rank_json(r));
   const ordered_json plan = ordered_json::parse(plan::to_json(inputs.plan, inputs.model));
-  const ordered_json summary = {{"config", config_json(options, inputs.plan, backend)},
-                                {"plans", ordered_json::array({{{"update", 0}, {"plan", plan}}})},
-                                {"epochs", epochs},
-                                {"updates",
-                                 {{"median_s", result.updates.median_s},
-                                  {"p90_s", result.updates.p90_s},
-                                  {"count", result.updates.count}}},
-                                {"samples_per_s", result.samples_per_s},
-                                {"migrations", ordered_json::array()},
-                                {"ranks", ranks},
-                                {"status", "completed"}};
-  return summary.dump(2) + "\n";
-}
-
-std::string failed_summary_json(const std::string& reason) {
-  return ordered_json{{"status", "failed"}, {"reason", reason}}.dump(2) + "\n";
+  ordered_json summary = {{"config", config_json(options, inputs.plan, backend)},
+                          {"plans", ordered_json::array({{{"update", 0}, {"plan", plan}}})},
+                          {"epochs", epochs},
+                          {"updates",
+                           {{"median_s", result.updates.median_s},
+                            {"p90_s", result.updates.p90_s},
+                            {"count", result.updates.count}}},
+                          {"samples_per_s", result.samples_per_s},
+                          {"migrations", ordered_json::array()},
+                          {"ranks", ranks},
+                          {"status", name_of(result.status)}};
+  if (!result.reason.empty()) summary["reason"] = result.reason;
+  return summary.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string pack(const RankResult& result) {

@@ -3,19 +3,13 @@
 #include <string>
 #include <vector>
 
+#include "app/run_events.hpp"
+#include "app/run_monitor.hpp"
 #include "app/train_inputs.hpp"
 #include "app/train_options.hpp"
 #include "pipeline/worker.hpp"
 
 namespace dynpipe::app {
-
-struct EpochResult {
-  std::int64_t epoch = 0;  ///< from 1
-  double train_loss = 0, train_accuracy = 0, test_loss = 0, test_accuracy = 0;
-  double wall_s = 0;   ///< training and evaluation
-  double train_s = 0;  ///< training alone
-  std::int64_t samples = 0;
-};
 
 /// What each rank tells of itself at the end.
 struct RankResult {
@@ -26,15 +20,12 @@ struct RankResult {
   int threads = 1;
 };
 
-struct UpdateTimes {
-  double median_s = 0, p90_s = 0;
-  std::int64_t count = 0;
-};
-
-/// Everything that a finished run has to tell.
+/// Everything that a run has to tell, so far.
 struct TrainResult {
+  RunStatus status = RunStatus::running;
+  std::string reason;  ///< why it failed or stopped
   std::vector<EpochResult> epochs;
-  std::vector<RankResult> ranks;
+  std::vector<RankResult> ranks;  ///< of a completed run
   UpdateTimes updates;
   double samples_per_s = 0;  ///< over all training time
 };
@@ -49,8 +40,6 @@ std::string describe_result(const TrainResult& result, const plan::Plan& plan);
 /// The summary file (JSON).
 std::string summary_json(const TrainOptions& options, const TrainInputs& inputs,
                          const TrainResult& result, const std::string& backend);
-/// The summary file of a run that failed.
-std::string failed_summary_json(const std::string& reason);
 
 /// A rank's result as text and back, for the way to rank 0.
 std::string pack(const RankResult& result);

@@ -7,15 +7,21 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <optional>
 
 #include "app/backend.hpp"
 #include "app/dry_run.hpp"
 #include "app/memory_forecast.hpp"
+#include "app/metrics_file.hpp"
 #include "app/prefetched_feed.hpp"
 #include "app/progress.hpp"
 #include "app/rank_places.hpp"
+#include "app/run_monitor.hpp"
+#include "app/same_options.hpp"
+#include "app/stop_signals.hpp"
+#include "app/summary_file.hpp"
+#include "app/terminal.hpp"
+#include "app/text_file.hpp"
 #include "app/train_inputs.hpp"
 #include "app/train_options.hpp"
 #include "app/train_report.hpp"
@@ -46,12 +52,15 @@ std::int64_t peak_rss_bytes() {
   return usage.ru_maxrss * 1024;
 }
 
-void write_file(const std::string& file, const std::string& text) {
-  std::ofstream stream(file, std::ios::binary | std::ios::trunc);
-  if (!(stream << text) || !stream.flush()) {
-    throw base::InputError(file, "", "cannot be written");
-  }
+/// Groups from one report of a rank's times to the next: rank 0 has eight an update to read at
+/// most.
+std::int64_t times_every(int ranks) {
+  return (ranks + 7) / 8;
 }
+
+/// How long the other ranks leave it to rank 0 to end the job when a signal has come: more than
+/// launchers give them before they kill (OpenMPI: 1 s), so that one rank says so.
+constexpr double k_grace_s = 3;
 
 nn::LearningRate learning_rate(const TrainOptions& o, std::int64_t groups_per_epoch,
                                std::int64_t total_updates) {
@@ -65,32 +74,6 @@ nn::LearningRate learning_rate(const TrainOptions& o, std::int64_t groups_per_ep
 
 /// Microbatches of images prepared ahead, unless said.
 constexpr std::int64_t k_prefetch = 4;
-
-/// Time from one update's news to the next, on rank 0.
-class UpdateClock {
- public:
-  explicit UpdateClock(const base::Clock& clock) : clock_(clock) {}
-  void begin() { last_s_ = clock_.now_s(); }
-  void tick() {
-    const double now_s = clock_.now_s();
-    intervals_s_.push_back(now_s - last_s_);
-    last_s_ = now_s;
-  }
-  UpdateTimes times() {
-    if (intervals_s_.empty()) return {};
-    std::sort(intervals_s_.begin(), intervals_s_.end());
-    const auto at = [&](double share) {
-      return intervals_s_[static_cast<std::size_t>(share *
-                                                   static_cast<double>(intervals_s_.size() - 1))];
-    };
-    return {at(0.5), at(0.9), static_cast<std::int64_t>(intervals_s_.size())};
-  }
-
- private:
-  const base::Clock& clock_;
-  double last_s_ = 0;
-  std::vector<double> intervals_s_;
-};
 
 /// One run, from its inputs to its report.
 class TrainSession {
@@ -109,34 +92,31 @@ class TrainSession {
         test_order_(inputs_.extent.test, largest_microbatch()),
         total_updates_(std::min(options.epochs * order_.groups_per_epoch(),
                                 options.max_updates.value_or(INT64_MAX))),
-        update_clock_(clock_) {
-    if (leader()) {
-      progress_.emplace(options.progress, options.log_every,
-                        Progress::Extent{options.epochs, order_.groups_per_epoch(), total_updates_},
-                        clock_, stdout);
-    }
-  }
+        learning_rate_(learning_rate(options, order_.groups_per_epoch(), total_updates_)) {}
 
   void run() {
+    signals_.emplace(leader() ? 0 : k_grace_s);
     announce();
-    pipeline::Worker worker(
-        {inputs_.model, inputs_.plan, device_, *channel_, *ops_, clock_, options_.optimizer,
-         learning_rate(options_, order_.groups_per_epoch(), total_updates_), largest_microbatch(),
-         options_.seed, [this](const pipeline::GroupMetrics& metrics) { on_group(metrics); },
-         options_.label_smoothing});
-    worker.load(nn::initial_state(own_layers(), options_.seed), 0, options_.model);
+    worker_ = std::make_unique<pipeline::Worker>(pipeline::WorkerSetup{
+        inputs_.model, inputs_.plan, device_, *channel_, *ops_, clock_, options_.optimizer,
+        learning_rate_, largest_microbatch(), options_.seed,
+        [this](const pipeline::GroupMetrics& metrics) { on_group(metrics); },
+        times_every(world_.size()),
+        [this](const pipeline::TimesReport& report) { monitor_->on_times(report); },
+        options_.label_smoothing});
+    worker_->load(nn::initial_state(own_layers(), options_.seed), 0, options_.model);
+    channel_->add_helper(&signals_, [this] { signals_->check(clock_.now_s()); });
     for (std::int64_t epoch = 0; epoch * order_.groups_per_epoch() < total_updates_; ++epoch) {
-      run_epoch(worker, epoch);
+      run_epoch(epoch);
     }
-    report(worker);
+    channel_->remove_helper(&signals_);
+    report();
   }
 
-  /// Leaves the reason in the summary, as far as this rank may.
+  /// Tells whoever shows or writes the run's news, as far as this rank has any.
   void note_failure(const std::exception& failure) {
-    if (progress_) progress_->close_line();
-    if (leader() && !options_.summary.empty()) {
-      write_file(options_.summary, failed_summary_json(failure.what()));
-    }
+    const bool stopped = dynamic_cast<const StoppedError*>(&failure) != nullptr;
+    if (monitor_) monitor_->end(stopped ? RunStatus::stopped : RunStatus::failed, failure.what());
   }
 
  private:
@@ -171,8 +151,8 @@ class TrainSession {
     if (inputs_.plan.stage_of(world_.rank()) != 0 || depth == 0) return part(feed);
     std::vector<std::int64_t> microbatches;
     for (const schedule::Instruction& instruction : stream) {
-      const bool reads = instruction.op == schedule::Op::forward ||
-                         instruction.op == schedule::Op::forward_lean;
+      const bool reads =
+          instruction.op == schedule::Op::forward || instruction.op == schedule::Op::forward_lean;
       if (reads) microbatches.push_back(instruction.index);
     }
     const PrefetchedFeed ahead(
@@ -182,6 +162,47 @@ class TrainSession {
     return part(ahead);
   }
 
+  RunExtent extent() const {
+    const std::int64_t groups = order_.groups_per_epoch();
+    return {(total_updates_ + groups - 1) / groups, groups, total_updates_};
+  }
+
+  void add_sink(std::unique_ptr<RunSink> sink) {
+    monitor_->add(*sink);
+    sinks_.push_back(std::move(sink));
+  }
+
+  /// What cannot be written at the end is known at the start.
+  void open_outputs() {
+    if (!options_.write_plan.empty()) {
+      replace_text_file(options_.write_plan, plan::to_json(inputs_.plan, inputs_.model));
+    }
+    monitor_.emplace(extent(), inputs_.plan, clock_);
+    const auto warn = [this](const std::string& text) { monitor_->notice(text); };
+    if (!options_.metrics.empty()) {
+      add_sink(std::make_unique<MetricsFile>(options_.metrics, inputs_.plan.size(), clock_, warn));
+    }
+    // Last, so that no refusal of the others leaves a summary that says "running".
+    if (!options_.summary.empty()) {
+      auto to_json = [this](const TrainResult& result) {
+        return summary_json(options_, inputs_, result, ops_->name());
+      };
+      auto summary = std::make_unique<SummaryFile>(options_.summary, std::move(to_json), warn);
+      summary_ = summary.get();
+      add_sink(std::move(summary));
+    }
+    add_sink(make_progress());
+  }
+
+  std::unique_ptr<RunSink> make_progress() const {
+    const std::optional<Terminal> terminal = Terminal::of_stdout();
+    const bool live = options_.progress == ProgressStyle::live ||
+                      (options_.progress == ProgressStyle::automatic && terminal);
+    if (!live) return std::make_unique<LogProgress>(extent(), options_.log_every, stdout);
+    return std::make_unique<LiveProgress>(extent(), terminal.value_or(Terminal()),
+                                          charset_of_locale(), clock_, stdout);
+  }
+
   void announce() {
     const MemoryVerdict memory = judge_own_memory();
     world_.together([&] {
@@ -189,11 +210,7 @@ class TrainSession {
       if (!memory.refusals.empty()) {
         throw base::InputError(options_.model, "memory", memory.refusals.front());
       }
-      if (!options_.write_plan.empty()) {
-        write_file(options_.write_plan, plan::to_json(inputs_.plan, inputs_.model));
-      }
-      // What cannot be written at the end is known at the start.
-      if (!options_.summary.empty()) write_file(options_.summary, "{\"status\": \"running\"}\n");
+      open_outputs();
       fmt::print("{}\n{}\n", describe_start(options_, inputs_, ops_->name()),
                  describe_places(places_));
       std::fflush(stdout);
@@ -203,69 +220,51 @@ class TrainSession {
       }
       warnings.insert(warnings.end(), memory.warnings.begin(), memory.warnings.end());
       for (const std::string& warning : warnings) {
-        fmt::print(stderr, "dynpipe: warning: {}\n", warning);
+        monitor_->notice(warning);
       }
     });
   }
 
   void on_group(const pipeline::GroupMetrics& metrics) {
-    update_clock_.tick();
-    progress_->on_group(metrics, order_.group_size(metrics.group));
+    monitor_->on_group(metrics, order_.group_size(metrics.group), learning_rate_.at(metrics.group));
   }
 
-  void run_epoch(pipeline::Worker& worker, std::int64_t epoch) {
-    const double began_s = clock_.now_s();
+  void run_epoch(std::int64_t epoch) {
     order_.prepare(epoch);
-    update_clock_.begin();
-    if (leader()) progress_->begin_epoch(epoch);
+    if (leader()) monitor_->begin_epoch(epoch);
     const std::int64_t first = epoch * order_.groups_per_epoch();
     const std::int64_t end = std::min(first + order_.groups_per_epoch(), total_updates_);
     const schedule::Segment segment{first, end};
     with_feed(TrainingFeed(order_, inputs_.train, {options_.augmentation, options_.seed}),
               inputs_.train, schedule::training_stream(inputs_.plan, world_.rank(), segment),
-              [&](const pipeline::Feed& feed) { worker.train(segment, epoch, feed); });
+              [&](const pipeline::Feed& feed) { worker_->train(segment, epoch, feed); });
 
+    if (leader()) monitor_->begin_evaluation();
     const std::int64_t m = inputs_.plan.microbatches;
     const std::int64_t groups = (test_order_.microbatches() + m - 1) / m;
     const pipeline::EvaluationTotals own =
         with_feed(EvaluationFeed(test_order_, inputs_.test), inputs_.test,
                   schedule::evaluation_stream(inputs_.plan, world_.rank(), groups * m),
-                  [&](const pipeline::Feed& feed) { return worker.evaluate(groups * m, feed); });
+                  [&](const pipeline::Feed& feed) { return worker_->evaluate(groups * m, feed); });
     const std::vector<double> all = world_.sum({own.loss_sum, own.correct, own.samples});
-    if (!leader()) return;
-    EpochResult result;
-    result.epoch = epoch + 1;
-    result.train_loss = progress_->mean_loss();
-    result.train_accuracy = progress_->accuracy();
-    result.test_loss = all[0] / all[2];
-    result.test_accuracy = all[1] / all[2];
-    result.wall_s = clock_.now_s() - began_s;
-    result.train_s = progress_->train_seconds();
-    result.samples = static_cast<std::int64_t>(progress_->samples());
-    result_.epochs.push_back(result);
-    progress_->end_epoch(epoch, result.test_loss, result.test_accuracy);
+    if (leader()) monitor_->end_epoch(all[0] / all[2], all[1] / all[2]);
   }
 
-  void report(const pipeline::Worker& worker) {
+  void report() {
     const RankResult own{world_.rank(),    inputs_.plan.stage_of(world_.rank()),
-                         world_.host(),    worker.times(),
+                         world_.host(),    worker_->times(),
                          peak_rss_bytes(), own_place().threads};
-    for (const std::string& text : world_.gather(pack(own))) {
-      result_.ranks.push_back(unpack_rank_result(text));
-    }
+    const std::vector<std::string> texts = world_.gather(pack(own));
     world_.together([&] {
       if (!leader()) return;
-      double samples = 0;
-      double seconds = 0;
-      for (const EpochResult& epoch : result_.epochs) {
-        samples += static_cast<double>(epoch.samples);
-        seconds += epoch.train_s;
-      }
-      result_.samples_per_s = samples / std::max(seconds, 1e-9);
-      result_.updates = update_clock_.times();
-      fmt::print("{}", describe_result(result_, inputs_.plan));
-      if (!options_.summary.empty()) {
-        write_file(options_.summary, summary_json(options_, inputs_, result_, ops_->name()));
+      TrainResult result{RunStatus::completed,     "",
+                         monitor_->epochs(),       {},
+                         monitor_->update_times(), monitor_->samples_per_s()};
+      for (const std::string& text : texts) result.ranks.push_back(unpack_rank_result(text));
+      monitor_->end(RunStatus::completed);
+      fmt::print("{}", describe_result(result, inputs_.plan));
+      if (summary_ != nullptr) {
+        summary_->complete(result);
         fmt::print("\nsummary written to {}\n", options_.summary);
       }
       std::fflush(stdout);
@@ -274,6 +273,7 @@ class TrainSession {
 
   const TrainOptions& options_;
   comm::World& world_;
+  std::optional<StopSignals> signals_;
   base::SteadyClock clock_;
   std::int64_t program_bytes_;  ///< resident before samples are read
   TrainInputs inputs_;
@@ -284,9 +284,14 @@ class TrainSession {
   data::SampleOrder order_;
   data::EvaluationOrder test_order_;
   std::int64_t total_updates_;
-  UpdateClock update_clock_;
-  std::optional<Progress> progress_;
-  TrainResult result_;
+  nn::LearningRate learning_rate_;
+
+  // On rank 0:
+  std::optional<RunMonitor> monitor_;
+  std::vector<std::unique_ptr<RunSink>> sinks_;
+  SummaryFile* summary_ = nullptr;  ///< one of them; null: none is written
+
+  std::unique_ptr<pipeline::Worker> worker_;
 };
 
 }  // namespace
@@ -299,6 +304,7 @@ void train(const std::vector<std::string>& words, comm::World& world,
     const std::string mismatch = probe::launcher_mismatch(world.size(), std::getenv);
     if (options && !mismatch.empty()) throw base::InputError("", "", mismatch);
   });
+  require_same_options(options ? options->texts : OptionTexts{{"help", ""}}, world);
   if (!options) {
     if (world.rank() == 0) fmt::print("{}", train_help());
     return;

@@ -251,7 +251,7 @@ class BadInputTest(unittest.TestCase):
         def as_it_is(plan, first, second):
             pass
 
-        self.refused_plan(as_it_is, "stages[1]: ranks", "1 ranks", ranks=1)
+        self.refused_plan(as_it_is, "stages[1]: ranks", "1 rank,", ranks=1)
         self.refused_plan(as_it_is, "stages", "3 ranks", ranks=3)
         self.refused("--stages", 3, says=["--stages", "3"])
         self.refused("--stages", 5, says=["5 stages", "4 layers"], ranks=5)
@@ -287,9 +287,8 @@ class BadInputTest(unittest.TestCase):
 
     def test_missing_files(self):
         nowhere = self.folder / "nowhere"
-        self.refused("--model", nowhere, says=[nowhere])
-        self.refused("--plan", nowhere, says=[nowhere])
-        self.refused("--config", nowhere, says=[nowhere])
+        for option in ("--model", "--plan", "--config"):
+            self.refused(option, nowhere, says=[nowhere, "No such file or directory"])
 
     def test_missing_data_folder(self):
         self.data = self.folder / "nowhere"
@@ -297,13 +296,18 @@ class BadInputTest(unittest.TestCase):
 
     def test_outputs_that_cannot_be_written(self):
         place = self.folder / "nowhere" / "out.json"
-        self.refused("--summary", place, says=[place])
-        self.refused("--write-plan", place, says=[place])
+        for option in ("--summary", "--write-plan", "--metrics"):
+            self.refused(option, place, says=[place, "No such file or directory"])
+            self.refused(option, self.folder, says=[self.folder, "Is a directory"])
+        summary = self.folder / "summary.json"
+        self.refused("--summary", summary, "--metrics", place, says=[place])
+        self.assertFalse(summary.exists())  # it would say that the run goes on
 
     def test_options(self):
         for options, *says in [
             (["--epohcs", 3], "--epohcs"),
-            (["stray"], "positional"),
+            (["stray"], "'stray'"),
+            (["--lr", "0.1", "one", "two"], "'one'"),
             (["--lr"], "--lr"),
             (["--lr", "fast"], "lr", "fast"),
             (["--lr", "nan"], "lr", "nan"),
@@ -328,8 +332,8 @@ class BadInputTest(unittest.TestCase):
             (["--label-smoothing", "1.5"], "--label-smoothing", "1.5"),
             (["--label-smoothing", "nan"], "--label-smoothing", "nan"),
             (["--microbatches", "1000000"], "--microbatches"),
-            (["--config", self.folder], self.folder, "folder"),
-            (["--plan", self.folder], self.folder, "folder"),
+            (["--config", self.folder], self.folder, "Is a directory"),
+            (["--plan", self.folder], self.folder, "Is a directory"),
             (["--backend", "tpu"], "--backend", "tpu"),
             (["--dtype", "float16"], "--dtype", "float16"),
         ]:

@@ -83,7 +83,14 @@ class RunTest(unittest.TestCase):
         process = self.started(4, "--epochs", "1", "--microbatches", "1")
         out, err = process.communicate(timeout=120)
         self.assertEqual(0, process.returncode, out + err)
-        self.assertIn("dynpipe: warning: 1 microbatches are fewer than 4 stages", err)
+        self.assertIn("dynpipe: warning: 1 microbatch is fewer than 4 stages", err)
+
+    def test_ranks_without_a_microbatch_are_one_warning(self):
+        process = self.started(6, "--epochs", "1", "--replicas", "1,5", "--microbatches", "2")
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(0, process.returncode, out + err)
+        self.assertIn("dynpipe: warning: 3 ranks own no microbatch and only follow: 3, 4, 5", err)
+        self.assertEqual(1, err.count("microbatch"), err)
 
     def ranks_of(self, process):
         """Process numbers of the ranks that mpirun has started, once they train."""

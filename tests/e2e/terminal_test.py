@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""On a terminal training shows one live line, also through mpirun; in a file, plain lines.
+"""On a terminal training shows live lines, also through mpirun; in a file, plain lines.
 
 DYNPIPE names the program; MPIRUN the launcher, if it is not `mpirun`.
 """
@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from small_run import SOURCE, environment, write_data
 
 DEADLINE_S = 60
-LIVE = "\r\x1b[K"
+LIVE = "\x1b[K"
 LOG = "epoch 1/1  update "
 
 
@@ -32,11 +32,11 @@ class TerminalTest(unittest.TestCase):
         self.dynpipe = shlex.join(str(word) for word in words)
         self.mpirun = f"{os.environ.get('MPIRUN', 'mpirun')} --oversubscribe -n 2"
 
-    def on_terminal(self, command):
+    def on_terminal(self, command, **more):
         """What a terminal shows of a shell command that must succeed."""
         process, terminal = pty.fork()
         if process == 0:
-            os.execvpe("sh", ["sh", "-c", command], environment())
+            os.execvpe("sh", ["sh", "-c", command], environment(**{"TERM": "xterm", **more}))
         deadline = threading.Timer(DEADLINE_S, os.kill, (process, 9))
         deadline.start()
         shown = b""
@@ -63,6 +63,22 @@ class TerminalTest(unittest.TestCase):
             shown = self.on_terminal(command)
             self.assertIn(LIVE, shown, command)
             self.assertNotIn(LOG, shown, command)
+
+    def test_a_terminal_without_cursor_movement_gets_plain_lines(self):
+        shown = self.on_terminal(f"{self.mpirun} {self.dynpipe}", TERM="dumb")
+        self.assertIn(LOG, shown)
+        self.assertNotIn(LIVE, shown)
+
+    def test_block_characters_are_for_utf8_alone(self):
+        for locale, blocks in (("C", False), ("C.UTF-8", True)):
+            shown = self.on_terminal(f"{self.mpirun} {self.dynpipe}", LC_ALL=locale)
+            self.assertEqual(blocks, "\u2588" in shown, shown)
+
+    def test_a_run_that_fails_leaves_its_message_a_line_of_its_own(self):
+        shown = self.on_terminal(
+            f"{self.mpirun} {self.dynpipe} --lr 1e30 --lr-schedule constant || true")
+        complaint = shown[:shown.index("dynpipe: rank")]
+        self.assertTrue(complaint.endswith("\n"), shown)
 
     def test_a_file_gets_plain_lines(self):
         script = self.folder / "wrapper"  # between mpirun and the program, as on clusters
