@@ -110,7 +110,9 @@ ordered_json rank_json(const RankResult& r) {
           {"wait_gradient_s", r.times.wait_gradient},
           {"wait_reduction_s", r.times.wait_reduction},
           {"wait_send_s", r.times.wait_send},
-          {"train_s", r.times.total}};
+          {"train_s", r.times.total},
+          {"arrivals", r.times.arrivals},
+          {"arrivals_in_time", r.times.in_time}};
 }
 
 std::string augmented(const TrainOptions& options) {
@@ -182,8 +184,8 @@ std::string describe_result(const TrainResult& result, const plan::Plan& plan) {
   const EpochResult& last = result.epochs.back();
   std::string text = fmt::format(
       "\ntest accuracy {:.2f} %   {:.0f} samples/s   {:.2f} ms an update (90 % under {:.2f} ms)\n\n"
-      "                                     ------ waiting for ------\n"
-      "stage  rank  host             busy   input  grad   sum   send  peak memory\n",
+      "                                     ------ waiting for ------  messages\n"
+      "stage  rank  host             busy   input  grad   sum   send    in time  peak memory\n",
       100 * last.test_accuracy, result.samples_per_s, 1e3 * result.updates.median_s,
       1e3 * result.updates.p90_s);
   for (int s = 0; s < plan.size(); ++s) {
@@ -193,10 +195,11 @@ std::string describe_result(const TrainResult& result, const plan::Plan& plan) {
         return 100 * seconds / std::max(r.times.total, 1e-9);
       };
       text += fmt::format(
-          "{:>5}  {:>4}  {:<15} {:>4.0f} %  {:>4.0f} % {:>3.0f} % {:>3.0f} %  {:>3.0f} %  {:>8.0f} "
-          "MB\n",
+          "{:>5}  {:>4}  {:<15} {:>4.0f} %  {:>4.0f} % {:>3.0f} % {:>3.0f} %  {:>3.0f} %  {:>9}  "
+          "{:>8.0f} MB\n",
           s, rank, r.host.substr(0, 15), share(r.times.busy()), share(r.times.wait_activation),
           share(r.times.wait_gradient), share(r.times.wait_reduction), share(r.times.wait_send),
+          r.times.arrivals > 0 ? fmt::format("{:.0f} %", 100 * r.times.in_time_share()) : "-",
           static_cast<double>(r.peak_rss_bytes) / 1e6);
     }
   }
@@ -253,6 +256,8 @@ RankResult unpack_rank_result(const std::string& text) {
   r.times.wait_gradient = json["wait_gradient_s"];
   r.times.wait_reduction = json["wait_reduction_s"];
   r.times.wait_send = json["wait_send_s"];
+  r.times.arrivals = json["arrivals"];
+  r.times.in_time = json["arrivals_in_time"];
   r.times.total = json["train_s"];
   return r;
 }

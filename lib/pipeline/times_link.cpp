@@ -17,7 +17,9 @@ StageTimes difference(const StageTimes& a, const StageTimes& b) {
           a.wait_gradient - b.wait_gradient,
           a.wait_reduction - b.wait_reduction,
           a.wait_send - b.wait_send,
-          a.total - b.total};
+          a.total - b.total,
+          a.arrivals - b.arrivals,
+          a.in_time - b.in_time};
 }
 
 }  // namespace

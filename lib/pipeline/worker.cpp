@@ -265,6 +265,10 @@ void Worker::drain() {
 
 void Worker::await(std::optional<comm::Ticket>& arrival, double& waited_s) {
   const double began_s = setup_.clock.now_s();
+  if (training_) {
+    ++times_.arrivals;
+    if (channel_.test(*arrival)) ++times_.in_time;
+  }
   channel_.join(*arrival, *stream_);
   channel_.retire(*arrival);
   arrival.reset();
