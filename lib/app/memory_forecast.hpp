@@ -33,7 +33,7 @@ std::vector<RankRoom> share_rooms(comm::World& world, const RankRoom& own);
 
 /// A room as text and back, for the way to the other ranks.
 std::string pack(const RankRoom& room);
-RankRoom unpack_room(const std::string& text);
+RankRoom unpack_room(const std::string& packed);
 
 /// What a rank's process will hold at most.
 struct RankForecast {
