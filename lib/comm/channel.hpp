@@ -80,7 +80,8 @@ class Channel {
 
   /// Block the calling thread until the message is complete, then retire it.
   void wait(Ticket ticket);
-  /// Block until `done()`, which moves messages on (`test` does), and the helpers with it. `what` names the wait for the report.
+  /// Block until `done()`, which moves messages on (`test` does), and the helpers with it. `what`
+  /// names the wait for the report.
   template <typename Done, typename What>
   void wait_until(Done&& done, What&& what) {
     Patience patience(*this);
