@@ -24,7 +24,7 @@ struct Hdf5Names {
 /// first is told by `use_blocks`, else the one that was read first.
 /// Throws InputError naming file and dataset for whatever is missing, of another type or shape, or
 /// cut off.
-std::unique_ptr<ImageSource> open_hdf5_images(const std::filesystem::path& file, Split split,
+std::unique_ptr<ImageSource> open_hdf5_images(const std::filesystem::path& path, Split split,
                                               std::size_t memory_bytes);
 
 }  // namespace dynpipe::data

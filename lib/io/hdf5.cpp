@@ -40,7 +40,7 @@ File File::open(const std::filesystem::path& path) {
   if (is_hdf5 == 0) throw InputError(name, "file", "is not an HDF5 file");
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   // Some parallel file systems have no locks: they are not worth failing for where one only reads.
-  H5Pset_file_locking(access.id(), 1, 1);
+  H5Pset_file_locking(access.id(), true, true);
   Handle handle(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose);
   if (handle.id() < 0) {
     throw InputError(name, "file", fmt::format("cannot be opened: {}", reason()));
