@@ -118,6 +118,20 @@ struct Batch {
   Tensor input, labels;
 };
 
+/// Samples of logits [N,K] whose two largest ones are equal but for rounding.
+double near_ties(const Tensor& logits) {
+  constexpr double k_rounding = 1e-9;
+  double ties = 0;
+  for (std::int64_t n = 0; n < logits.shape[0]; ++n) {
+    const double* row = logits.as<double>() + n * logits.shape[1];
+    std::vector<double> sorted(row, row + logits.shape[1]);
+    std::sort(sorted.begin(), sorted.end());
+    const double largest = sorted.back();
+    if (sorted.size() > 1 && largest - sorted[sorted.size() - 2] <= k_rounding) ++ties;
+  }
+  return ties;
+}
+
 }  // namespace
 
 Outcome run_delayed_recursion(const Scenario& scenario) {
@@ -193,6 +207,7 @@ Outcome run_delayed_recursion(const Scenario& scenario) {
     std::vector<Values> gradient = zeros(parameters);
     double loss_sum = 0;
     double correct = 0;
+    double undecided = 0;
     for (std::int64_t k = g * m; k < (g + 1) * m; ++k) {
       const std::int64_t n = feed.size(k);
       if (n == 0) continue;
@@ -213,6 +228,7 @@ Outcome run_delayed_recursion(const Scenario& scenario) {
                                  chain.output_in(arena.data(), n), batch.labels,
                                  1.0 / static_cast<double>(feed.group_size(g)),
                                  ops::Accumulate::set, view(totals, {2}), loss_gradient);
+      undecided += near_ties(chain.output_in(arena.data(), n));
       loss_sum += totals[0];
       correct += totals[1];
       std::vector<Values> own = zeros(parameters);
@@ -231,6 +247,7 @@ Outcome run_delayed_recursion(const Scenario& scenario) {
     }
     outcome.losses.push_back(loss_sum / static_cast<double>(feed.group_size(g)));
     outcome.correct.push_back(correct);
+    outcome.undecided.push_back(undecided);
     versions.push_back(versions.back());
     for (std::size_t p = 0; p < parameters.size(); ++p) {
       step(scenario.optimizer, scenario.learning_rate.at(g), parameters[p].decay, g + 1,

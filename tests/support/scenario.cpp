@@ -206,6 +206,14 @@ Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
   return all;
 }
 
+bool same_correct(const std::vector<double>& actual, const Outcome& recursion) {
+  if (actual.size() != recursion.correct.size()) return false;
+  for (std::size_t g = 0; g < actual.size(); ++g) {
+    if (std::abs(actual[g] - recursion.correct[g]) > recursion.undecided[g]) return false;
+  }
+  return true;
+}
+
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   const double never = std::numeric_limits<double>::infinity();
   if (a.size() != b.size()) return never;

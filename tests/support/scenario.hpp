@@ -110,9 +110,16 @@ struct Outcome {
   tensor::StateDict state;
   bool replicas_agree = true;
   std::vector<pipeline::TimesReport> reports;  ///< of all ranks, as rank 0 was told
+  /// Of the recursion: samples of each group whose two largest logits are equal but for rounding,
+  /// so that the order of a sum decides whether their label was found.
+  std::vector<double> undecided = {};
 };
 Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
                        bool fake_device = true);
+
+/// Whether the counts of samples whose label was found are the recursion's, but for those that
+/// rounding decides.
+bool same_correct(const std::vector<double>& actual, const Outcome& recursion);
 
 /// The largest |a - b| / max(1, |b|) over all values of two lists or states; infinite where one has
 /// what the other has not, or a NaN.
