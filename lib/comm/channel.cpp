@@ -41,15 +41,11 @@ void Channel::wait(Ticket ticket) {
 
 void Channel::poll() {
   progress();
-  help();
-}
-
-void Channel::help() {
   for (const auto& [owner, help] : helpers_) help();
 }
 
 void Channel::Patience::look_again(const std::function<std::string()>& what) {
-  channel_.help();
+  channel_.poll();
   const WaitPolicy& policy = channel_.policy_;
   const double waited_s = channel_.clock_.now_s() - began_s_;
   if (waited_s > policy.deadline_s) {

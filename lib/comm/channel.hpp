@@ -80,8 +80,7 @@ class Channel {
 
   /// Block the calling thread until the message is complete, then retire it.
   void wait(Ticket ticket);
-  /// Block until `done()`, which moves messages on (`test` does), and the helpers with it. `what`
-  /// names the wait for the report.
+  /// Block until `done()`, moving messages and helpers on. `what` names the wait for the report.
   template <typename Done, typename What>
   void wait_until(Done&& done, What&& what) {
     Patience patience(*this);
@@ -100,7 +99,6 @@ class Channel {
   void poll();
 
  private:
-  void help();
   /// One wait: spins, then naps, then gives up.
   class Patience {
    public:
