@@ -7,13 +7,13 @@ DYNPIPE names the program; MPIRUN the launcher, if it is not `mpirun`.
 import os
 import pathlib
 import re
-import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-SIDE, CLASSES = 28, 10
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from small_run import SOURCE, write_data
 
 
 def run(command, **environment):
@@ -74,13 +74,7 @@ class DryRunTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        for split, count in (("train", 64), ("t10k", 16)):
-            pixels = bytes((i * i // 7 + 13 * i) % 256 for i in range(count * SIDE * SIDE))
-            labels = bytes(i % CLASSES for i in range(count))
-            (self.folder / f"{split}-images-idx3-ubyte").write_bytes(
-                struct.pack(">4I", 0x803, count, SIDE, SIDE) + pixels)
-            (self.folder / f"{split}-labels-idx1-ubyte").write_bytes(
-                struct.pack(">2I", 0x801, count) + labels)
+        write_data(self.folder, train=64, test=16)
 
     def words(self, *options):
         return ["train", "--model", SOURCE / "models/lenet5.json", "--data", self.folder,
