@@ -147,6 +147,7 @@ class DataTest(unittest.TestCase):
         once = self.losses(file, *options)
         self.assertEqual(once, self.losses(file, *options, "--prefetch", "0"))
         self.assertEqual(once, self.losses(file, *options, "--prefetch", "9", ranks=3))
+        self.assertEqual(once, self.losses(file, *options, "--prefetch", "4", "--recompute", "all"))
         self.assertEqual(once, self.losses(file, *options, ranks=1))
         options[1] = "256"
         self.assertNotEqual(once, self.losses(file, *options))
