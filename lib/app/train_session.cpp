@@ -142,8 +142,8 @@ class TrainSession {
                                         options_.optimizer, *ops_, rooms));
   }
 
-  /// Calls `part` with the feed of a segment. On the first stage a thread prepares its images ahead,
-  /// by default where they are read from a file as training goes on.
+  /// Calls `part` with the feed of a segment. On the first stage a thread prepares its images
+  /// ahead, by default where they are read from a file as training goes on.
   template <typename Part>
   auto with_feed(const pipeline::Feed& feed, const NormalisedImages& images,
                  const schedule::Stream& stream, Part&& part) {
