@@ -1,6 +1,6 @@
 # Tests that run the program itself: every e2e/*_test.py is one, and slurm/slurm_test.py. Exit code
 # 77: skipped.
-find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
+include(python.cmake)
 set(e2e_environment "DYNPIPE=$<TARGET_FILE:dynpipe>" "DYNPIPE_BUILD=${PROJECT_BINARY_DIR}"
   "MPIRUN=${MPIEXEC_EXECUTABLE}")
 if(TARGET dynpipe_mpich)

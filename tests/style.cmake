@@ -1,5 +1,5 @@
 # Style checks, as tests. Each is skipped where its tool is absent (exit code 77).
-find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
+include(python.cmake)
 set(scripts ${PROJECT_SOURCE_DIR}/scripts)
 
 add_test(NAME style.floors COMMAND Python3::Interpreter ${scripts}/check_floors.py)

@@ -102,6 +102,7 @@ std::string pack(const DoctorFacts& f) {
       {"host", to_json(f.host)},
       {"mpi", {f.mpi.library, f.mpi.standard, f.mpi.thread_level}},
       {"maths", {f.maths.onednn, f.maths.isa, f.maths.blas, f.maths.has_fma}},
+      {"hdf5", {f.hdf5.version, f.hdf5.deflates}},
       {"cpu", f.cpu},
       {"slurm_step_tasks", f.slurm_step_tasks},
       {"other_cores", f.other_cores},
@@ -114,12 +115,14 @@ DoctorFacts unpack_doctor_facts(const std::string& text) {
   const json from = json::parse(text);
   const json& mpi = from["mpi"];
   const json& maths = from["maths"];
+  const json& hdf5 = from["hdf5"];
   const json& link = from["link"];
   return {unpack_place(from["place"]),
           unpack_room(from["room"]),
           host_from(from["host"]),
           {mpi[0], mpi[1], mpi[2]},
           {maths[0], maths[1], maths[2], maths[3]},
+          {hdf5[0], hdf5[1]},
           from["cpu"],
           from["slurm_step_tasks"],
           from["other_cores"],
@@ -136,6 +139,7 @@ DoctorFacts find_facts(comm::World& world) {
   facts.host = probe::host_state();
   facts.mpi = comm::mpi_facts();
   facts.maths = ops::maths_libraries();
+  facts.hdf5 = io::library_facts();
   facts.cpu = probe::parse_cpuinfo(probe::read_text("/proc/cpuinfo").value_or("")).name;
   if (std::getenv("SLURM_STEP_ID") != nullptr) {
     facts.slurm_step_tasks = number_in_environment("SLURM_STEP_NUM_TASKS");

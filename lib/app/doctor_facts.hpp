@@ -6,6 +6,7 @@
 #include "app/memory_forecast.hpp"
 #include "comm/mpi/mpi.hpp"
 #include "comm/world.hpp"
+#include "io/hdf5.hpp"
 #include "ops/libraries.hpp"
 #include "probe/host_state.hpp"
 #include "probe/link_timing.hpp"
@@ -20,6 +21,7 @@ struct DoctorFacts {
   probe::HostState host;
   comm::MpiFacts mpi;
   ops::MathsLibraries maths;
+  io::LibraryFacts hdf5;
   std::string cpu;              ///< model name
   int slurm_step_tasks = 0;     ///< of the job step that started this process; 0: none
   double other_cores = 0;       ///< that processes other than this run's use on the host

@@ -102,6 +102,23 @@ Finding mpi_of(const Ranks& ranks) {
       fmt::format("{}, standard {}, thread level {}", mpi.library, mpi.standard, mpi.thread_level)};
 }
 
+Finding hdf5_of(const Ranks& ranks) {
+  const auto version = [](const DoctorFacts& rank) { return rank.hdf5.version; };
+  if (differs(ranks, version)) {
+    return {Verdict::warning, "HDF5",
+            fmt::format("ranks load different versions ({}): load the same module everywhere",
+                        distinct(ranks, version))};
+  }
+  const io::LibraryFacts& hdf5 = ranks.front().hdf5;
+  if (!hdf5.deflates) {
+    return {Verdict::wrong, "HDF5",
+            fmt::format("{} was built without deflate: compressed data sets cannot be read, use a "
+                        "build with zlib",
+                        hdf5.version)};
+  }
+  return {Verdict::fine, "HDF5", fmt::format("{}, with deflate", hdf5.version)};
+}
+
 void add_placement(const Ranks& ranks, std::vector<Finding>& found) {
   std::vector<probe::RankPlace> places;
   for (const DoctorFacts& rank : ranks) places.push_back(rank.place);
@@ -315,7 +332,7 @@ void add_links(const Ranks& ranks, std::vector<Finding>& found) {
 }  // namespace
 
 std::vector<Finding> findings(const std::vector<DoctorFacts>& ranks) {
-  std::vector<Finding> found{launch_of(ranks), mpi_of(ranks)};
+  std::vector<Finding> found{launch_of(ranks), mpi_of(ranks), hdf5_of(ranks)};
   add_placement(ranks, found);
   found.push_back(cpu_of(ranks));
   found.push_back(speed_of(ranks));

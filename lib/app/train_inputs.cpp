@@ -102,7 +102,7 @@ DataExtent inspect_data(const TrainOptions& options, const model::Model& model) 
                                    options.data, image.to_string()));
     }
   }
-  if (train.header.count < options.batch) {
+  if (!options.evaluation_only && train.header.count < options.batch) {
     throw InputError(options.data, "train",
                      fmt::format("has {}, fewer than one batch of {} (--batch)",
                                  counted(train.header.count, "sample"), options.batch));
@@ -226,7 +226,7 @@ TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world) {
   });
   inputs.extent = shared_extent(options, inputs.model, world);
   world.together([&] {
-    check_microbatches(options, inputs);
+    if (!options.evaluation_only) check_microbatches(options, inputs);
     check_augmentation(options, inputs.model);
   });
   const int stage = inputs.plan.stage_of(world.rank());

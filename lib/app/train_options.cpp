@@ -107,6 +107,8 @@ OptionGroup run_options(TrainOptions& o, Raw& raw) {
   option(group, "threads", &o.threads, "N",
          "threads of each rank's maths (default: OMP_NUM_THREADS; else the rank's share of the "
          "cores that it is bound to, at most SLURM_CPUS_PER_TASK; else 1)");
+  option(group, "save-weights", &o.save_weights, "FILE",
+         "write the trained weights to FILE (HDF5), for dynpipe eval");
   flag(group, "dry-run", &o.dry_run,
        "say what each rank would hold and how long it would wait, and train nothing");
   option(group, "ranks", &o.ranks, "N", "dry-run, without mpirun: as if the job had N ranks");

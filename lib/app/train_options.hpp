@@ -52,6 +52,9 @@ struct TrainOptions {
   tensor::DType dtype = tensor::DType::float32;
   std::string backend = "auto";
   std::optional<int> threads;  ///< of a rank's maths; empty: see probe::choose_threads
+  std::string save_weights;    ///< file; empty: none
+  bool evaluation_only =
+      false;  ///< nothing is trained: batches and microbatches may be of any size
   bool dry_run = false;
   std::optional<int> ranks;  ///< of a dry run; empty: those of the job
   std::string summary;       ///< file; empty: none

@@ -1,7 +1,6 @@
 #include "app/train_session.hpp"
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -25,6 +24,7 @@
 #include "app/train_inputs.hpp"
 #include "app/train_options.hpp"
 #include "app/train_report.hpp"
+#include "app/weights_file.hpp"
 #include "base/errors.hpp"
 #include "comm/mpi/mpi.hpp"
 #include "device/cpu/cpu_device.hpp"
@@ -36,15 +36,6 @@
 
 namespace dynpipe::app {
 namespace {
-
-comm::WaitPolicy wait_policy(const TrainOptions& options, bool has_its_cores) {
-  // The default slack of 50 us would stretch every nap by half.
-  prctl(PR_SET_TIMERSLACK, 1000UL);
-  comm::WaitPolicy policy;
-  policy.deadline_s = options.deadline_s;
-  policy.spin_s = has_its_cores ? comm::WaitPolicy::k_spin_on_own_core_s : 0;
-  return policy;
-}
 
 std::int64_t peak_rss_bytes() {
   rusage usage{};
@@ -86,7 +77,8 @@ class TrainSession {
         places_(share_places(world, uses_onednn(options) ? options.threads : 1)),
         ops_(make_ops(options, own_place().threads)),
         channel_(comm::make_mpi_channel(
-            world, clock_, wait_policy(options, probe::has_its_cores(places_, world.rank())))),
+            world, clock_,
+            wait_policy(options.deadline_s, probe::has_its_cores(places_, world.rank())))),
         order_(inputs_.extent.train, options.batch, inputs_.plan.microbatches, options.seed,
                inputs_.extent.shuffle),
         test_order_(inputs_.extent.test, largest_microbatch()),
@@ -110,6 +102,7 @@ class TrainSession {
       run_epoch(epoch);
     }
     channel_->remove_helper(&signals_);
+    save();
     report();
   }
 
@@ -174,6 +167,7 @@ class TrainSession {
 
   /// What cannot be written at the end is known at the start.
   void open_outputs() {
+    if (!options_.save_weights.empty()) require_writable(options_.save_weights);
     if (!options_.write_plan.empty()) {
       replace_text_file(options_.write_plan, plan::to_json(inputs_.plan, inputs_.model));
     }
@@ -250,6 +244,12 @@ class TrainSession {
     if (leader()) monitor_->end_epoch(all[0] / all[2], all[1] / all[2]);
   }
 
+  void save() {
+    if (options_.save_weights.empty()) return;
+    save_weights(options_.save_weights, inputs_.model, inputs_.plan, options_.dtype,
+                 worker_->state(), world_);
+  }
+
   void report() {
     const RankResult own{world_.rank(),    inputs_.plan.stage_of(world_.rank()),
                          world_.host(),    worker_->times(),
@@ -266,6 +266,10 @@ class TrainSession {
       if (summary_ != nullptr) {
         summary_->complete(result);
         fmt::print("\nsummary written to {}\n", options_.summary);
+      }
+      if (!options_.save_weights.empty()) {
+        fmt::print("{}weights written to {}\n", summary_ == nullptr ? "\n" : "",
+                   options_.save_weights);
       }
       std::fflush(stdout);
     });

@@ -17,6 +17,13 @@
 /// Any thread may call; calls into the library follow one another.
 namespace dynpipe::io {
 
+/// The HDF5 library that is loaded.
+struct LibraryFacts {
+  std::string version;   ///< "1.10.8"
+  bool deflates = true;  ///< whether it reads and writes compressed arrays
+};
+LibraryFacts library_facts();
+
 /// Type of an element, in a file or in memory.
 enum class Element : std::uint8_t {
   int8,

@@ -1,5 +1,7 @@
 #include "io/hdf5_library.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <stdexcept>
@@ -20,6 +22,13 @@ std::recursive_mutex& library_mutex() {
 
 Library::Library() : lock_(library_mutex()) {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+LibraryFacts library_facts() {
+  const Library library;
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return {fmt::format("{}.{}.{}", major, minor, release), H5Zfilter_avail(H5Z_FILTER_DEFLATE) > 0};
 }
 
 std::string reason() {

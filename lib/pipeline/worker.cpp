@@ -86,7 +86,8 @@ void Worker::train(schedule::Segment segment, std::int64_t epoch, const Feed& fe
   charge(times_.total, segment_began_s_);
 }
 
-EvaluationTotals Worker::evaluate(std::int64_t count, const Feed& feed) {
+EvaluationTotals Worker::evaluate(std::int64_t count, const Feed& feed, LogitsSink sink) {
+  logits_sink_ = std::move(sink);
   feed_ = &feed;
   training_ = false;
   execute(schedule::evaluation_stream(plan_, rank_, count));

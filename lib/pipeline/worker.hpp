@@ -66,9 +66,12 @@ class Worker {
   void load(const tensor::StateDict& state, std::int64_t version, const std::string& source);
   /// Train the groups of a segment and drain. `feed` numbers microbatches through the run.
   void train(schedule::Segment segment, std::int64_t epoch, const Feed& feed);
+  /// What the last stage makes of a microbatch, [N, classes], at the moment it is there.
+  using LogitsSink = std::function<void(std::int64_t microbatch, const tensor::Tensor& logits)>;
   /// Evaluate microbatches [0, count) of `feed` on the newest version; `count` as in
-  /// evaluation_stream.
-  EvaluationTotals evaluate(std::int64_t count, const Feed& feed);
+  /// evaluation_stream. The last stage's ranks tell `sink`, which may be empty, of each of theirs,
+  /// in order and on the stream's own thread.
+  EvaluationTotals evaluate(std::int64_t count, const Feed& feed, LogitsSink sink = {});
   /// The newest version of this stage's weights, and its running statistics.
   tensor::StateDict state();
   const StageTimes& times() const { return times_; }
@@ -163,6 +166,7 @@ class Worker {
   std::unique_ptr<MetricsLink> metrics_;
   std::unique_ptr<TimesLink> times_link_;
 
+  LogitsSink logits_sink_;      ///< of the evaluation under way; may be empty
   const Feed* feed_ = nullptr;  ///< of the segment under way
   bool training_ = false;
   std::int64_t epoch_ = 0;

@@ -75,15 +75,18 @@ void Worker::find_loss(std::int64_t microbatch, const Flight& flight, const Tens
       flight.arena.data + pools_->arena.labels, tensor::DType::int32, tensor::Layout::plain, {n}};
   device::launch(*stream_,
                  [feed = feed_, microbatch, labels] { feed->write_labels(microbatch, labels); });
+  const Tensor logits = chain_.output_in(flight.arena.data, n);
+  if (!training_ && logits_sink_) {
+    device::launch(*stream_, [this, microbatch, logits] { logits_sink_(microbatch, logits); });
+  }
   Tensor dlogits;
   double scale = 0;
   if (gradient == LossGradient::wanted) {
     dlogits = output_gradient_of(flight, n);
     scale = 1.0 / static_cast<double>(feed_->group_size(microbatch / plan_.microbatches));
   }
-  ops_.softmax_cross_entropy(*stream_, training_ ? setup_.label_smoothing : 0,
-                             chain_.output_in(flight.arena.data, n), labels, scale, accumulate,
-                             totals, dlogits);
+  ops_.softmax_cross_entropy(*stream_, training_ ? setup_.label_smoothing : 0, logits, labels,
+                             scale, accumulate, totals, dlogits);
 }
 
 Tensor Worker::totals_in(std::byte* data) {

@@ -40,7 +40,7 @@ class DoctorTest(unittest.TestCase):
 
     def test_alone_and_on_ranks_every_topic_has_a_line(self):
         topics = {"launch", "MPI", "binding", "CPU", "speed", "load", "memory", "cgroup", "/dev/shm",
-                  "limits", "names", "GPU"}
+                  "limits", "names", "GPU", "HDF5"}
         alone = run([os.environ["DYNPIPE"], "doctor"])
         self.assertLessEqual(topics, set(self.lines(alone)), alone.stdout)
         ranks = on_ranks(2, "doctor")

@@ -26,6 +26,7 @@ std::vector<DoctorFacts> sound(int ranks, int ranks_of_host) {
     facts.host = {1 << 30U, 1024, -1, true, false, {}};
     facts.mpi = {"Open MPI v4.1.4", "3.1", "funneled"};
     facts.maths = {"oneDNN 2.6.3", "AVX2", "OpenBLAS 0.3.21 (Zen)", true};
+    facts.hdf5 = {"1.10.8", true};
     facts.cpu = "AMD EPYC";
     facts.gigaflops = 70;
     facts.next_link = {0.5e-6, 8e9, 150e-6};
@@ -76,6 +77,11 @@ TEST(DoctorTest, DifferentLibrariesAndCpus) {
   auto ranks = sound(4, 2);
   ranks[2].mpi.library = ranks[3].mpi.library = "MPICH 4.0";
   expect_complaint(ranks, Verdict::wrong, "MPI", {"MPICH 4.0", "Open MPI v4.1.4"});
+  ranks = sound(2, 1);
+  ranks[1].hdf5.version = "1.14.3";
+  expect_complaint(ranks, Verdict::warning, "HDF5", {"1.10.8", "1.14.3"});
+  for (DoctorFacts& rank : ranks) rank.hdf5 = {"1.14.3", false};
+  expect_complaint(ranks, Verdict::wrong, "HDF5", {"1.14.3", "deflate"});
   ranks = sound(4, 2);
   ranks[3].cpu = "Intel Xeon";
   expect_complaint(ranks, Verdict::warning, "CPU", {"AMD EPYC", "Intel Xeon"});
