@@ -79,10 +79,12 @@ void Worker::train(schedule::Segment segment, std::int64_t epoch, const Feed& fe
   epoch_ = epoch;
   if (metrics_) metrics_->begin(segment);
   if (times_link_) times_link_->begin(segment);
+  if (setup_.observer != nullptr) setup_.observer->begin_training(segment);
   execute(schedule::training_stream(plan_, rank_, segment));
   if (metrics_) metrics_->finish();
   if (times_link_) times_link_->finish();
   drain();
+  if (setup_.observer != nullptr) setup_.observer->end_segment();
   charge(times_.total, segment_began_s_);
 }
 
@@ -90,8 +92,10 @@ EvaluationTotals Worker::evaluate(std::int64_t count, const Feed& feed, LogitsSi
   logits_sink_ = std::move(sink);
   feed_ = &feed;
   training_ = false;
+  if (setup_.observer != nullptr) setup_.observer->begin_evaluation(count);
   execute(schedule::evaluation_stream(plan_, rank_, count));
   drain();
+  if (setup_.observer != nullptr) setup_.observer->end_segment();
   EvaluationTotals result;
   const BufferPool::Lease* found = totals_.find(k_evaluation);
   if (found == nullptr) return result;
@@ -106,7 +110,20 @@ EvaluationTotals Worker::evaluate(std::int64_t count, const Feed& feed, LogitsSi
 }
 
 void Worker::execute(const schedule::Stream& stream) {
-  for (const schedule::Instruction& instruction : stream) execute(instruction);
+  StepObserver* const observer = setup_.observer;
+  for (const schedule::Instruction& instruction : stream) {
+    instruction_ = &instruction;
+    if (observer != nullptr) observer->ready(instruction);
+    execute(instruction);
+  }
+}
+
+void Worker::note_done() {
+  if (setup_.observer != nullptr) setup_.observer->done(*instruction_);
+}
+
+void Worker::note_started() {
+  if (setup_.observer != nullptr) setup_.observer->started(*instruction_);
 }
 
 void Worker::execute(const schedule::Instruction& instruction) {
@@ -236,6 +253,7 @@ void Worker::update_wait(std::int64_t group) {
   if (!reduction_) return;
   const double began_s = setup_.clock.now_s();
   reduction_->wait(group, *stream_);
+  note_started();
   charge(times_.wait_reduction, began_s);
 }
 
@@ -251,6 +269,7 @@ void Worker::update(std::int64_t group) {
     }
   }
   pools_->sums.release(lease, *stream_);
+  note_done();
   charge(times_.update, began_s);
   if (times_link_) times_link_->report(group, times_so_far());
 }
@@ -273,6 +292,7 @@ void Worker::await(std::optional<comm::Ticket>& arrival, double& waited_s) {
   channel_.join(*arrival, *stream_);
   channel_.retire(*arrival);
   arrival.reset();
+  note_started();
   if (training_) charge(waited_s, began_s);
 }
 

@@ -17,6 +17,7 @@
 #include "pipeline/metrics_link.hpp"
 #include "pipeline/slots.hpp"
 #include "pipeline/stage_times.hpp"
+#include "pipeline/step_observer.hpp"
 #include "pipeline/times_link.hpp"
 #include "pipeline/weight_store.hpp"
 #include "plan/plan.hpp"
@@ -43,7 +44,8 @@ struct WorkerSetup {
   std::int64_t times_every = 0;
   /// Told of these reports on rank 0; may be empty.
   TimesLink::Sink on_times = {};
-  double label_smoothing = 0;  ///< of the training loss; evaluation knows none
+  double label_smoothing = 0;        ///< of the training loss; evaluation knows none
+  StepObserver* observer = nullptr;  ///< of this worker's instructions; may be null
 };
 
 /// Sums over the microbatches that a last-stage rank evaluated; zero elsewhere.
@@ -99,6 +101,10 @@ class Worker {
 
   void execute(const schedule::Stream& stream);
   void execute(const schedule::Instruction& instruction);
+  /// What the instruction under way waits for is there.
+  void note_started();
+  /// It has computed what it had to.
+  void note_done();
   void receive(const schedule::Instruction& instruction);
   void send(const schedule::Instruction& instruction);
   void forward(std::int64_t microbatch, bool lean);
@@ -166,8 +172,9 @@ class Worker {
   std::unique_ptr<MetricsLink> metrics_;
   std::unique_ptr<TimesLink> times_link_;
 
-  LogitsSink logits_sink_;      ///< of the evaluation under way; may be empty
-  const Feed* feed_ = nullptr;  ///< of the segment under way
+  LogitsSink logits_sink_;  ///< of the evaluation under way; may be empty
+  const schedule::Instruction* instruction_ = nullptr;  ///< under way
+  const Feed* feed_ = nullptr;                          ///< of the segment under way
   bool training_ = false;
   std::int64_t epoch_ = 0;
   Slots<Flight> flights_;  ///< by microbatch

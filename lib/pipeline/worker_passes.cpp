@@ -29,6 +29,7 @@ void Worker::forward(std::int64_t microbatch, bool lean) {
     }
     pools_->arenas.release(flight.arena, *stream_);
   }
+  note_done();
   if (training_) {
     charge(times_.forward, began_s);
     return;
@@ -49,6 +50,7 @@ void Worker::recompute(std::int64_t microbatch) {
     find_loss(microbatch, flight, totals_in(flight.arena.data + pools_->arena.unused_totals),
               ops::Accumulate::set, LossGradient::wanted);
   }
+  note_done();
   charge(times_.forward, began_s);
 }
 
@@ -104,6 +106,7 @@ void Worker::backward(std::int64_t microbatch) {
                   gradients_in(sum, microbatch, sum.input_parts), input_gradient_of(flight, n));
   sum.input_parts = sum.weight_parts = true;
   end_backward(microbatch, flight);
+  note_done();
   charge(times_.backward, began_s);
 }
 
@@ -119,6 +122,7 @@ void Worker::backward_input(std::int64_t microbatch) {
                         gradients_in(sum, microbatch, sum.input_parts),
                         input_gradient_of(flight, n), flight.deferred.data);
   sum.input_parts = true;
+  note_done();
   charge(times_.backward, began_s);
 }
 
@@ -133,6 +137,7 @@ void Worker::backward_weight(std::int64_t microbatch) {
   sum.weight_parts = true;
   pools_->deferred.release(flight.deferred, *stream_);
   end_backward(microbatch, flight);
+  note_done();
   charge(times_.backward, began_s);
 }
 

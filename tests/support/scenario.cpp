@@ -9,6 +9,7 @@
 #include "base/random.hpp"
 #include "device/cpu/cpu_device.hpp"
 #include "device/fake/fake_device.hpp"
+#include "emulate/emulated_steps.hpp"
 
 namespace dynpipe::testing {
 namespace {
@@ -39,6 +40,17 @@ void write_labels_of(const Samples& all, std::span<const std::uint64_t> ids,
   std::int32_t* label = labels.as<std::int32_t>();
   for (std::uint64_t id : ids) *label++ = all.labels[id];
 }
+
+/// A rank's virtual time.
+struct Emulation {
+  Emulation(const Scenario& scenario, int rank)
+      : run(scenario.plan, rank, scenario.machine->work, scenario.machine->cluster, scenario.seed) {
+  }
+
+  emulate::DescribedRun run;
+  emulate::VirtualClock clock;
+  emulate::VirtualSteps steps{run, clock};
+};
 
 }  // namespace
 
@@ -129,7 +141,12 @@ void EvaluationFeed::write_labels(std::int64_t microbatch, const tensor::Tensor&
 
 RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::Device& device,
                      const std::function<void()>& on_failure) {
-  const base::SteadyClock clock;
+  const base::SteadyClock real_clock;
+  std::optional<Emulation> emulation;
+  if (scenario.machine) emulation.emplace(scenario, channel.rank());
+  const base::Clock& clock = emulation ? static_cast<const base::Clock&>(emulation->clock)
+                                       : static_cast<const base::Clock&>(real_clock);
+  const double began_s = clock.now_s();
   const std::unique_ptr<ops::Ops> ops = make_ops(scenario);
   const ScenarioFeed feed(scenario);
   const EvaluationFeed evaluation(scenario);
@@ -144,7 +161,7 @@ RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::D
        },
        scenario.times_every(),
        [&](const pipeline::TimesReport& report) { outcome.reports.push_back(report); },
-       scenario.label_smoothing});
+       scenario.label_smoothing, emulation ? &emulation->steps : nullptr});
   worker.load(scenario.initial, 0, "the test");
   std::int64_t begin = 0;
   std::vector<std::int64_t> ends = scenario.drains;
@@ -161,6 +178,8 @@ RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::D
     on_failure();
     throw;
   }
+  outcome.times = worker.times();
+  outcome.end_s = clock.now_s() - began_s;
   outcome.state = worker.state();
   return outcome;
 }
@@ -198,6 +217,8 @@ Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
     for (std::size_t i = 0; i < all.evaluations.size(); ++i) {
       all.evaluations[i] += outcomes[rank].evaluations[i];
     }
+    all.times.push_back(outcomes[rank].times);
+    all.ends_s.push_back(outcomes[rank].end_s);
     for (auto& [name, tensor] : outcomes[rank].state) {
       const auto [entry, fresh] = all.state.emplace(name, tensor);
       all.replicas_agree &= fresh || entry->second.values == tensor.values;

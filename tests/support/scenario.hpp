@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@
 #include "pipeline/feed.hpp"
 #include "pipeline/worker.hpp"
 #include "plan/plan.hpp"
+#include "planner/cluster.hpp"
+#include "planner/simulator.hpp"
 #include "tensor/state_dict.hpp"
 
 namespace dynpipe::testing {
@@ -30,6 +33,12 @@ struct Samples {
 };
 Samples random_samples(const base::Shape& image, std::int64_t classes, std::int64_t count,
                        std::uint64_t seed);
+
+/// A described machine, on which a run's clocks are virtual.
+struct DescribedMachine {
+  planner::Workload work;
+  planner::Cluster cluster;
+};
 
 /// A short training run, complete: what a plan is checked with.
 struct Scenario {
@@ -47,6 +56,7 @@ struct Scenario {
   bool onednn = false;  ///< float32 by the fast backend
   /// Drain and evaluate after these groups (ascending), and at the end: must change nothing.
   std::vector<std::int64_t> drains;
+  std::optional<DescribedMachine> machine;  ///< empty: this one
 
   std::int64_t group_size(std::int64_t group) const;
   /// Groups from one report of a rank's times to the next: another number for other seeds.
@@ -93,6 +103,8 @@ struct RankOutcome {
   std::vector<double> evaluations;  ///< of each drain: loss sum, correct, samples; this rank's part
   std::vector<pipeline::TimesReport> reports;  ///< of all ranks; on rank 0
   tensor::StateDict state;                     ///< of this rank's stage
+  pipeline::StageTimes times;
+  double end_s = 0;  ///< on the worker's clock, since it began
 };
 
 /// One rank's part, over any channel and device. `on_failure` is called, before its memory is
@@ -113,6 +125,8 @@ struct Outcome {
   /// Of the recursion: samples of each group whose two largest logits are equal but for rounding,
   /// so that the order of a sum decides whether their label was found.
   std::vector<double> undecided = {};
+  std::vector<pipeline::StageTimes> times = {};  ///< by rank
+  std::vector<double> ends_s = {};               ///< by rank, since it began
 };
 Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
                        bool fake_device = true);
