@@ -39,6 +39,7 @@ LiveProgress::LiveProgress(RunExtent extent, Terminal terminal, Charset charset,
 void LiveProgress::on_epoch_begin(std::int64_t epoch) {
   state_.epoch = epoch;
   state_.evaluating = false;
+  state_.virtual_time = extent_.virtual_time;
 }
 
 void LiveProgress::on_group(const GroupEvent& event) {

@@ -103,13 +103,14 @@ std::string progress_row(const ProgressState& state, std::size_t width, Charset 
   const std::string speed = fmt::format("  {:.0f}", state.samples_per_s);
   const std::string left =
       state.evaluating ? "  evaluating" : fmt::format("  eta {}", duration_text(state.eta_s));
+  const std::string second = fmt::format(" samples/{}", second_text(state.virtual_time));
   struct Choice {
     std::string text;
     std::size_t least_bar;
   };
   const std::array choices{
-      Choice{"  update" + updates.substr(1) + loss + accuracy + speed + " samples/s" + left, 16},
-      Choice{updates + loss + accuracy + speed + " samples/s" + left, 10},
+      Choice{"  update" + updates.substr(1) + loss + accuracy + speed + second + left, 16},
+      Choice{updates + loss + accuracy + speed + second + left, 10},
       Choice{updates + loss + accuracy + speed + "/s" + left, 6},
       Choice{updates + loss + accuracy + left, 6}, Choice{loss + accuracy + left, 4}};
   for (const auto& [text, least_bar] : choices) {
@@ -152,21 +153,26 @@ std::string stage_words(std::span<const StageLoad> loads) {
                      most->stage);
 }
 
+std::string_view second_text(bool virtual_time) {
+  return virtual_time ? "virtual s" : "s";
+}
+
 std::string log_line(const GroupEvent& event, const RunExtent& extent) {
   return fmt::format(
-      "epoch {}/{}  update {:>5}/{}  loss {}  acc {:5.2f} %  {:6.0f} samples/s  eta {}  {}",
+      "epoch {}/{}  update {:>5}/{}  loss {}  acc {:5.2f} %  {:6.0f} samples/{}  eta {}  {}",
       event.epoch, extent.epochs, event.update, extent.total_updates, loss_text(event.epoch_loss),
-      100 * event.epoch_accuracy, event.samples_per_s, duration_text(event.eta_s),
-      stage_words(event.loads));
+      100 * event.epoch_accuracy, event.samples_per_s, second_text(extent.virtual_time),
+      duration_text(event.eta_s), stage_words(event.loads));
 }
 
 std::string epoch_line(const EvaluationEvent& event, const RunExtent& extent) {
   const EpochResult& result = event.result;
   std::string text = fmt::format(
-      "epoch {}/{}  train {} ({:.2f} %)  test {} ({:.2f} %)  {:.0f} samples/s  {:.1f} s",
+      "epoch {}/{}  train {} ({:.2f} %)  test {} ({:.2f} %)  {:.0f} samples/{}  {:.1f} {}",
       result.epoch, extent.epochs, loss_text(result.train_loss), 100 * result.train_accuracy,
       loss_text(result.test_loss), 100 * result.test_accuracy,
-      static_cast<double>(result.samples) / std::max(result.train_s, 1e-9), result.wall_s);
+      static_cast<double>(result.samples) / std::max(result.train_s, 1e-9),
+      second_text(extent.virtual_time), result.wall_s, second_text(extent.virtual_time));
   if (event.cut_short) {
     text += fmt::format("\nepoch {} was cut short by --max-updates: {} of its {} updates were made",
                         result.epoch, event.update - (result.epoch - 1) * extent.groups_per_epoch,

@@ -36,7 +36,11 @@ struct ProgressState {
   double loss = 0, accuracy = 0;               ///< of the epoch so far
   double samples_per_s = 0, eta_s = 0;
   bool evaluating = false;
+  bool virtual_time = false;  ///< its seconds are those of an emulated cluster
 };
+
+/// "s", "virtual s"
+std::string_view second_text(bool virtual_time);
 
 /// One line of at most `width` columns: bar, updates, loss, accuracy, speed, time left. What fits
 /// no more is left out, the least telling first.

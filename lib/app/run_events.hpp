@@ -20,6 +20,7 @@ struct EpochResult {
 /// How long a run is.
 struct RunExtent {
   std::int64_t epochs = 0, groups_per_epoch = 0, total_updates = 0;
+  bool virtual_time = false;  ///< its seconds are those of an emulated cluster
 };
 
 /// How a stage's ranks spend their time, of late: shares of it, 0 to 1, the mean over replicas.

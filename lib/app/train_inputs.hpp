@@ -7,7 +7,9 @@
 #include "app/train_options.hpp"
 #include "comm/world.hpp"
 #include "model/model.hpp"
+#include "model/profile.hpp"
 #include "plan/plan.hpp"
+#include "planner/cluster.hpp"
 
 namespace dynpipe::app {
 
@@ -23,6 +25,8 @@ struct DataExtent {
 struct TrainInputs {
   model::Model model;
   plan::Plan plan;
+  std::optional<planner::Cluster> cluster;  ///< where one is emulated
+  std::optional<model::Profile> profile;    ///< where one was needed
   DataExtent extent;
   NormalisedImages train, test;  ///< on the first and last stage (labels); empty elsewhere
 };

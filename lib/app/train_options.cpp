@@ -24,7 +24,7 @@ constexpr int k_most_ranks = 4096;
 struct Raw {
   std::string config, augment, replicas, no_decay;
   std::string schedule = "async", weights = "2bw", optimizer = "sgd", lr_schedule = "cosine";
-  std::string dtype = "float32", progress = "auto";
+  std::string dtype = "float32", progress = "auto", emulation = "virtual";
   std::int64_t seed = 1;
 };
 
@@ -109,6 +109,12 @@ OptionGroup run_options(TrainOptions& o, Raw& raw) {
          "cores that it is bound to, at most SLURM_CPUS_PER_TASK; else 1)");
   option(group, "save-weights", &o.save_weights, "FILE",
          "write the trained weights to FILE (HDF5), for dynpipe eval");
+  option(group, "profile", &o.profile, "FILE",
+         "times of the model's layers, by dynpipe profile (default: measured, and kept)");
+  option(group, "emulate", &o.emulate, "FILE",
+         "run on a described cluster (JSON, see data/README.md): real maths, its times");
+  option(group, "emulate-mode", &raw.emulation, "MODE",
+         "virtual (clocks show the described times) or paced (ranks are held back to them)");
   flag(group, "dry-run", &o.dry_run,
        "say what each rank would hold and how long it would wait, and train nothing");
   option(group, "ranks", &o.ranks, "N", "dry-run, without mpirun: as if the job had N ranks");
@@ -255,6 +261,15 @@ void translate(const Raw& raw, const po::variables_map& values, TrainOptions& o)
   if (values.count("replicas") != 0) o.replicas = parse_list(raw.replicas, "--replicas");
   require(raw.seed >= 0, "--seed", raw.seed, "at least 0");
   o.seed = static_cast<std::uint64_t>(raw.seed);
+  if (raw.emulation == "paced") {
+    o.emulation_mode = EmulationMode::paced;
+  } else if (raw.emulation != "virtual") {
+    throw InputError("", "--emulate-mode",
+                     fmt::format("'{}' is not known; known are virtual, paced", raw.emulation));
+  }
+  if (o.emulate.empty() && !values["emulate-mode"].defaulted()) {
+    throw InputError("", "--emulate-mode", "means nothing without --emulate");
+  }
   if (raw.progress == "live") {
     o.progress = ProgressStyle::live;
   } else if (raw.progress == "log") {

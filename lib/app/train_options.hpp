@@ -21,6 +21,12 @@ enum class ProgressStyle {
   log,        ///< one line every so many updates
 };
 
+/// How a run on a described cluster passes its time.
+enum class EmulationMode {
+  virtual_time,  ///< clocks show the described times, ranks run as fast as they can
+  paced,         ///< ranks are held back to the described times
+};
+
 /// What `dynpipe train` was asked to do.
 struct TrainOptions {
   std::string model;  ///< file
@@ -54,7 +60,10 @@ struct TrainOptions {
   std::optional<int> threads;  ///< of a rank's maths; empty: see probe::choose_threads
   std::string save_weights;    ///< file; empty: none
   bool evaluation_only =
-      false;  ///< nothing is trained: batches and microbatches may be of any size
+      false;            ///< nothing is trained: batches and microbatches may be of any size
+  std::string profile;  ///< file; empty: cached or measured, where one is needed
+  std::string emulate;  ///< cluster file; empty: this machine, as it is
+  EmulationMode emulation_mode = EmulationMode::virtual_time;
   bool dry_run = false;
   std::optional<int> ranks;  ///< of a dry run; empty: those of the job
   std::string summary;       ///< file; empty: none

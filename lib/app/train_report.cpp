@@ -93,7 +93,10 @@ ordered_json config_json(const TrainOptions& o, const plan::Plan& plan,
           {"lr_step_epochs", o.step_epochs},
           {"lr_step_factor", o.step_factor},
           {"dtype", tensor::name_of(o.dtype)},
-          {"backend", backend}};
+          {"backend", backend},
+          {"emulate", o.emulate},
+          {"clock",
+           o.emulate.empty() || o.emulation_mode == EmulationMode::paced ? "real" : "virtual"}};
 }
 
 ordered_json rank_json(const RankResult& r) {
@@ -180,14 +183,16 @@ std::vector<std::string> plan_warnings(const TrainOptions& options, const TrainI
   return warnings;
 }
 
-std::string describe_result(const TrainResult& result, const plan::Plan& plan) {
+std::string describe_result(const TrainResult& result, const plan::Plan& plan, bool virtual_time) {
   const EpochResult& last = result.epochs.back();
+  const char* const kind = virtual_time ? "virtual " : "";
   std::string text = fmt::format(
-      "\ntest accuracy {:.2f} %   {:.0f} samples/s   {:.2f} ms an update (90 % under {:.2f} ms)\n\n"
+      "\ntest accuracy {:.2f} %   {:.0f} samples/{}s   {:.2f} {}ms an update (90 % under {:.2f} "
+      "{}ms)\n\n"
       "                                     ------ waiting for ------  messages\n"
       "stage  rank  host             busy   input  grad   sum   send    in time  peak memory\n",
-      100 * last.test_accuracy, result.samples_per_s, 1e3 * result.updates.median_s,
-      1e3 * result.updates.p90_s);
+      100 * last.test_accuracy, result.samples_per_s, kind, 1e3 * result.updates.median_s, kind,
+      1e3 * result.updates.p90_s, kind);
   for (int s = 0; s < plan.size(); ++s) {
     for (int rank : plan.stages[static_cast<std::size_t>(s)].ranks) {
       const RankResult& r = result.ranks[static_cast<std::size_t>(rank)];

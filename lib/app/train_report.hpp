@@ -36,7 +36,7 @@ std::string describe_start(const TrainOptions& options, const TrainInputs& input
 /// What is odd about a plan that runs all the same; a line each.
 std::vector<std::string> plan_warnings(const TrainOptions& options, const TrainInputs& inputs);
 /// Accuracy, throughput, and where each rank's time went: a table for people.
-std::string describe_result(const TrainResult& result, const plan::Plan& plan);
+std::string describe_result(const TrainResult& result, const plan::Plan& plan, bool virtual_time);
 /// The summary file (JSON).
 std::string summary_json(const TrainOptions& options, const TrainInputs& inputs,
                          const TrainResult& result, const std::string& backend);

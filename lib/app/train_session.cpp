@@ -10,6 +10,7 @@
 
 #include "app/backend.hpp"
 #include "app/dry_run.hpp"
+#include "app/emulation.hpp"
 #include "app/memory_forecast.hpp"
 #include "app/metrics_file.hpp"
 #include "app/prefetched_feed.hpp"
@@ -87,15 +88,17 @@ class TrainSession {
         learning_rate_(learning_rate(options, order_.groups_per_epoch(), total_updates_)) {}
 
   void run() {
+    if (inputs_.cluster) emulation_.emplace(options_, inputs_, clock_, *channel_, world_);
     signals_.emplace(leader() ? 0 : k_grace_s);
     announce();
     worker_ = std::make_unique<pipeline::Worker>(pipeline::WorkerSetup{
-        inputs_.model, inputs_.plan, device_, *channel_, *ops_, clock_, options_.optimizer,
-        learning_rate_, largest_microbatch(), options_.seed,
+        inputs_.model, inputs_.plan, device_, *channel_, *ops_,
+        emulation_ ? emulation_->worker_clock() : clock_, options_.optimizer, learning_rate_,
+        largest_microbatch(), options_.seed,
         [this](const pipeline::GroupMetrics& metrics) { on_group(metrics); },
         times_every(world_.size()),
         [this](const pipeline::TimesReport& report) { monitor_->on_times(report); },
-        options_.label_smoothing});
+        options_.label_smoothing, emulation_ ? &emulation_->observer() : nullptr});
     worker_->load(nn::initial_state(own_layers(), options_.seed), 0, options_.model);
     channel_->add_helper(&signals_, [this] { signals_->check(clock_.now_s()); });
     for (std::int64_t epoch = 0; epoch * order_.groups_per_epoch() < total_updates_; ++epoch) {
@@ -157,7 +160,8 @@ class TrainSession {
 
   RunExtent extent() const {
     const std::int64_t groups = order_.groups_per_epoch();
-    return {(total_updates_ + groups - 1) / groups, groups, total_updates_};
+    return {(total_updates_ + groups - 1) / groups, groups, total_updates_,
+            emulation_ && emulation_->is_virtual()};
   }
 
   void add_sink(std::unique_ptr<RunSink> sink) {
@@ -171,7 +175,7 @@ class TrainSession {
     if (!options_.write_plan.empty()) {
       replace_text_file(options_.write_plan, plan::to_json(inputs_.plan, inputs_.model));
     }
-    monitor_.emplace(extent(), inputs_.plan, clock_);
+    monitor_.emplace(extent(), inputs_.plan, emulation_ ? emulation_->report_clock() : clock_);
     const auto warn = [this](const std::string& text) { monitor_->notice(text); };
     if (!options_.metrics.empty()) {
       add_sink(std::make_unique<MetricsFile>(options_.metrics, inputs_.plan.size(), clock_, warn));
@@ -205,8 +209,8 @@ class TrainSession {
         throw base::InputError(options_.model, "memory", memory.refusals.front());
       }
       open_outputs();
-      fmt::print("{}\n{}\n", describe_start(options_, inputs_, ops_->name()),
-                 describe_places(places_));
+      fmt::print("{}{}\n{}\n", describe_emulation(options_, inputs_),
+                 describe_start(options_, inputs_, ops_->name()), describe_places(places_));
       std::fflush(stdout);
       std::vector<std::string> warnings = plan_warnings(options_, inputs_);
       for (const auto& warning : probe::placement_warnings(places_)) {
@@ -220,6 +224,7 @@ class TrainSession {
   }
 
   void on_group(const pipeline::GroupMetrics& metrics) {
+    if (emulation_) emulation_->note_group(metrics.group);
     monitor_->on_group(metrics, order_.group_size(metrics.group), learning_rate_.at(metrics.group));
   }
 
@@ -232,6 +237,7 @@ class TrainSession {
     with_feed(TrainingFeed(order_, inputs_.train, {options_.augmentation, options_.seed}),
               inputs_.train, schedule::training_stream(inputs_.plan, world_.rank(), segment),
               [&](const pipeline::Feed& feed) { worker_->train(segment, epoch, feed); });
+    if (emulation_) emulation_->note_end();
 
     if (leader()) monitor_->begin_evaluation();
     const std::int64_t m = inputs_.plan.microbatches;
@@ -240,6 +246,7 @@ class TrainSession {
         with_feed(EvaluationFeed(test_order_, inputs_.test), inputs_.test,
                   schedule::evaluation_stream(inputs_.plan, world_.rank(), groups * m),
                   [&](const pipeline::Feed& feed) { return worker_->evaluate(groups * m, feed); });
+    if (emulation_) emulation_->note_end();
     const std::vector<double> all = world_.sum({own.loss_sum, own.correct, own.samples});
     if (leader()) monitor_->end_epoch(all[0] / all[2], all[1] / all[2]);
   }
@@ -262,7 +269,7 @@ class TrainSession {
                          monitor_->update_times(), monitor_->samples_per_s()};
       for (const std::string& text : texts) result.ranks.push_back(unpack_rank_result(text));
       monitor_->end(RunStatus::completed);
-      fmt::print("{}", describe_result(result, inputs_.plan));
+      fmt::print("{}", describe_result(result, inputs_.plan, extent().virtual_time));
       if (summary_ != nullptr) {
         summary_->complete(result);
         fmt::print("\nsummary written to {}\n", options_.summary);
@@ -289,6 +296,8 @@ class TrainSession {
   data::EvaluationOrder test_order_;
   std::int64_t total_updates_;
   nn::LearningRate learning_rate_;
+
+  std::optional<Emulation> emulation_;
 
   // On rank 0:
   std::optional<RunMonitor> monitor_;

@@ -33,6 +33,7 @@ DescribedRun::DescribedRun(const plan::Plan& plan, int rank, const planner::Work
 }
 
 void DescribedRun::begin_training(schedule::Segment segment) {
+  first_group_ = segment.first_group;
   work_out(schedule::training_streams(plan_, segment));
 }
 
@@ -55,6 +56,11 @@ void DescribedRun::work_out(const std::vector<schedule::Stream>& streams) {
     step.end_s += began_s_;
   }
   end_s_ = began_s_ + run.end_s;
+  updates_s_ = std::move(run.updates_s);
+}
+
+double DescribedRun::update_s(std::int64_t group) const {
+  return began_s_ + updates_s_.at(static_cast<std::size_t>(group - first_group_));
 }
 
 }  // namespace dynpipe::emulate

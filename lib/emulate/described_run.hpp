@@ -30,6 +30,8 @@ class DescribedRun {
   /// When the segment began, and when its slowest rank is through.
   double began_s() const { return began_s_; }
   double end_s() const { return end_s_; }
+  /// When the last rank makes the update of a group of the segment.
+  double update_s(std::int64_t group) const;
 
  private:
   void work_out(const std::vector<schedule::Stream>& streams);
@@ -40,6 +42,8 @@ class DescribedRun {
   const planner::Cluster& cluster_;
   std::uint64_t seed_;
   double began_s_ = 0, end_s_ = 0;
+  std::int64_t first_group_ = 0;
+  std::vector<double> updates_s_;
   std::vector<planner::SimulatedStep> steps_;
 };
 
