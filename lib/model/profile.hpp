@@ -18,6 +18,8 @@ struct LayerTimes {
 /// (an activation) takes nothing of its own.
 struct LayerProfile {
   std::string name;
+  /// Its forward is done by the layer before: a stage that began here would have to do it itself.
+  bool joined = false;
   std::vector<LayerTimes> times;  ///< by Profile::samples
   double update_s = 0;            ///< of its parameters, once a group
   std::int64_t output_bytes = 0;  ///< of one sample: the message after this layer, and its gradient
@@ -48,14 +50,16 @@ struct Profile {
   std::vector<LinkProfile> links;
 
   /// Of a microbatch of n samples: between two measured sizes, and beyond them, along the line
-  /// through the nearest two, never below zero; in proportion where one size was measured.
+  /// through the nearest two, never below zero; in proportion where one size was measured. Nothing
+  /// for n = 0.
   LayerTimes times(int layer, std::int64_t n) const;
 };
 
 /// Throws InputError naming file, layer and field: not JSON, fields missing or unknown, times that
-/// are negative or not finite, a model of another name, layers missing, more or in another order.
+/// are negative or not finite, no time for a layer with weights, a model of another name, layers
+/// missing, more or in another order.
 Profile parse_profile(std::string_view json_text, const std::string& file, const Model& model);
-/// What `parse_profile` reads, laid out for people.
+/// What `parse_profile` reads, laid out for people: times in microseconds, six digits.
 std::string to_json(const Profile& profile);
 
 }  // namespace dynpipe::model

@@ -32,12 +32,13 @@ struct Workload {
   int larger = 0;
 };
 
-/// A step or a wait of a rank on the simulated clock.
+/// A step or a wait of a rank on the simulated clock; of a `receive`, the message. Sends are not
+/// among them.
 struct SimulatedStep {
   schedule::Instruction instruction;
   double ready_s = 0;  ///< when the rank came to it
-  double start_s = 0;  ///< when what it waits for was there
-  double end_s = 0;
+  double start_s = 0;  ///< when what it waits for was there; of a message, its departure
+  double end_s = 0;    ///< of a message, its arrival
 };
 
 struct SimulatedRank {
@@ -47,13 +48,21 @@ struct SimulatedRank {
   std::vector<SimulatedStep> steps;  ///< only where they were asked for
 };
 
+/// What a link has carried by the end.
+struct SimulatedLink {
+  double forward_bytes = 0, backward_bytes = 0;  ///< from its `from` to its `to`, and back
+};
+
 struct SimulatedRun {
   std::vector<SimulatedRank> ranks;
+  std::vector<SimulatedLink> links;  ///< of the cluster
   /// When the last rank had made each update of the segment, by group.
   std::vector<double> updates_s;
+  int draining = 0;  ///< the last updates, made when the first stage had no forwards left to run
   double end_s = 0;
 
-  /// Seconds an update in the steady part: the mean over the later half of the segment.
+  /// Seconds an update in the steady part: the mean over the later half of the segment, without the
+  /// updates that are made while the pipeline drains (where others are left).
   double period_s() const;
 };
 
@@ -64,11 +73,18 @@ struct SimulatorOptions {
 
 /// Runs the streams of all ranks on the described cluster, step by step on a simulated clock: the
 /// instructions that the worker executes. A message departs when both its send and its receive are
-/// posted, takes the latency and then its bytes at its max-min share of every link on its route;
-/// the share of it that does not overlap is paid by the receiving rank when it uses the message.
-/// The sum over R replicas of a stage is a reduce-scatter and an all-gather: 2 (R - 1) messages of
-/// gradient_bytes / R from each rank to each other. The streams have passed the checker; throws
-/// std::logic_error where they block.
+/// posted, takes the latency and then its bytes at its max-min share of every link on its route.
+/// The share of it that does not overlap, 1 - overlap of what it takes undisturbed, the receiving
+/// rank pays when it uses the message, less what it then has waited for the message under way: a
+/// rank that waits has time to move bytes. What is paid counts as waiting.
+///
+/// The sum over R replicas of a stage is a reduce-scatter and an all-gather: two messages of
+/// gradient_bytes / R from each rank to each other, the second once all of the rank's first are
+/// through. Interference stretches a rank's steps, and a link's latency and bytes, while it lasts.
+/// Jitter is log-normal, drawn by rank and instruction: the same in every plan and order of events.
+///
+/// The streams have passed the checker; throws std::logic_error where they block, or where the plan
+/// has more ranks than the cluster.
 SimulatedRun simulate(const plan::Plan& plan, std::span<const schedule::Stream> streams,
                       const Workload& work, const Cluster& cluster,
                       const SimulatorOptions& options = {});
