@@ -29,6 +29,7 @@ class Shortlist {
     if (kept_.size() > 4 * most_ + 64) shorten();
   }
   double best() const { return best_; }
+  bool empty() const { return kept_.empty(); }
   std::vector<Sketch> take() {
     shorten();
     return std::move(kept_);
@@ -213,6 +214,13 @@ std::vector<Parts> programmed_cuts(const Estimator& estimator, const CutSettings
   return found;
 }
 
+void add_programmed(const Estimator& cutting, const Estimator& estimator,
+                    const CutSettings& settings, Shortlist& shortlist) {
+  for (const Parts& parts : programmed_cuts(cutting, settings)) {
+    shortlist.add(estimator.options(parts));
+  }
+}
+
 }  // namespace
 
 bool few_cuts(int layers, int ranks, bool replicas) {
@@ -224,6 +232,39 @@ bool few_cuts(int layers, int ranks, bool replicas) {
     count *= static_cast<double>(from - k + 1) / k;
   }
   return count <= k_few_cuts;
+}
+
+Leanest leanest_cut(const Estimator& estimator, const CutSettings& settings) {
+  const CostModel& costs = estimator.costs();
+  Leanest leanest;
+  const auto look = [&](const Parts& parts) {
+    const double bytes = estimator.least_memory_bytes(parts);
+    if (bytes < leanest.bytes) leanest = {parts, bytes};
+  };
+  if (few_cuts(costs.layers(), costs.ranks(), settings.replicas)) {
+    AllCuts(costs, Cutter(estimator, settings), settings, look).go();
+    return leanest;
+  }
+  CutSettings any = settings;
+  any.rule = CutRule::stages;
+  const int last = costs.layers() - 1;
+  const double unhurried_s = 1e3 * costs.work_s(0, last) + 1;
+  // What the cutter knows of memory is less than what a plan takes.
+  double low = 0;
+  double high = costs.parameter_bytes(0, last) * (3 + costs.ranks()) + costs.state_bytes(0, last) +
+                costs.kept_bytes(0, last) * (costs.ranks() + costs.microbatches()) + 1;
+  for (int step = 0; step < 20; ++step) {
+    Objective limited = estimator.objective();
+    limited.memory_bytes = (low + high) / 2;
+    const Estimator within(costs, limited);
+    if (const auto parts = Cutter(within, any).within(unhurried_s)) {
+      look(*parts);
+      high = limited.memory_bytes;
+    } else {
+      low = limited.memory_bytes;
+    }
+  }
+  return leanest;
 }
 
 std::vector<Sketch> candidates(const Estimator& estimator, const CutSettings& settings,
@@ -238,8 +279,16 @@ std::vector<Sketch> candidates(const Estimator& estimator, const CutSettings& se
     }).go();
     return shortlist.take();
   }
-  for (const Parts& parts : programmed_cuts(estimator, settings)) {
-    shortlist.add(estimator.options(parts));
+  add_programmed(estimator, estimator, settings, shortlist);
+  // A limit that the cutter only knows in part may need a stricter one, and at last the leanest.
+  for (double part = 0.9; shortlist.empty() && cutter.limited() && part > 0.3; part -= 0.1) {
+    Objective strict = estimator.objective();
+    strict.memory_bytes = part * std::min(strict.memory_bytes, costs.memory_bytes(0, costs.ranks()));
+    add_programmed(Estimator(costs, strict), estimator, settings, shortlist);
+  }
+  if (shortlist.empty() && cutter.limited()) {
+    const Leanest leanest = leanest_cut(estimator, settings);
+    if (!leanest.parts.empty()) shortlist.add(estimator.options(leanest.parts));
   }
   const std::vector<Sketch> found = shortlist.take();
   const auto stages = found.empty() ? std::size_t{1} : found.front().parts.size();
@@ -250,39 +299,6 @@ std::vector<Sketch> candidates(const Estimator& estimator, const CutSettings& se
   }
   shortlist.add(found);
   return shortlist.take();
-}
-
-double least_memory_bytes(const Estimator& estimator, const CutSettings& settings) {
-  const CostModel& costs = estimator.costs();
-  Objective unlimited = estimator.objective();
-  unlimited.memory_bytes = std::numeric_limits<double>::infinity();
-  double least = std::numeric_limits<double>::infinity();
-  const auto look = [&](const Parts& parts) {
-    least = std::min(least, estimator.least_memory_bytes(parts));
-  };
-  if (few_cuts(costs.layers(), costs.ranks(), settings.replicas)) {
-    AllCuts(costs, Cutter(estimator, settings), settings, look).go();
-    return least;
-  }
-  CutSettings any = settings;
-  any.rule = CutRule::stages;
-  const double whole_s = 1e3 * costs.work_s(0, costs.layers() - 1) + 1;
-  // What the cutter knows of memory is a little less than what a plan takes, so go by that.
-  double high = costs.parameter_bytes(0, costs.layers() - 1) * 8 +
-                costs.kept_bytes(0, costs.layers() - 1) * (costs.ranks() + costs.microbatches()) + 1;
-  double low = 0;
-  for (int step = 0; step < 24; ++step) {
-    Objective limited = estimator.objective();
-    limited.memory_bytes = (low + high) / 2;
-    const Estimator within(costs, limited);
-    if (auto parts = Cutter(within, any).within(whole_s)) {
-      look(*parts);
-      high = limited.memory_bytes;
-    } else {
-      low = limited.memory_bytes;
-    }
-  }
-  return least;
 }
 
 }  // namespace dynpipe::planner

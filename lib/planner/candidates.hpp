@@ -16,8 +16,12 @@ std::vector<Sketch> candidates(const Estimator& estimator, const CutSettings& se
 /// Whether `candidates` looks at all cuts.
 bool few_cuts(int layers, int ranks, bool replicas);
 
-/// The least memory of the fullest rank that any cut has, in bytes: of all cuts where they are few,
-/// else of those that were found.
-double least_memory_bytes(const Estimator& estimator, const CutSettings& settings);
+/// A cut whose fullest rank has the least memory that any has: of all cuts where they are few, else
+/// of those that were found.
+struct Leanest {
+  Parts parts;
+  double bytes = std::numeric_limits<double>::infinity();
+};
+Leanest leanest_cut(const Estimator& estimator, const CutSettings& settings);
 
 }  // namespace dynpipe::planner

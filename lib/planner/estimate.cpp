@@ -20,11 +20,6 @@ int rounded_up(double quotient) {
   return static_cast<int>(std::ceil(quotient - 1e-9));
 }
 
-/// Beyond this a plan is refused (plan::validate).
-int most_warmup(int ranks) {
-  return 256 + 4 * ranks;
-}
-
 /// By how many microbatches a stage's forward is ahead of the backward that it follows.
 int ahead_of_backward(int warmup, int replicas) {
   return replicas * ((warmup + replicas) / replicas);
@@ -86,8 +81,10 @@ Estimator::Terms Estimator::terms_of(const Parts& parts) const {
     }
     const double reduction = reduction_s(part);
     terms.time_s.push_back(work * shares.mean + paid);
-    terms.busy_s.push_back(std::max(
-        work * shares.busiest + paid * shares.most / m + update / m, bytes + reduction / m));
+    const double computing = work * shares.busiest + update / m;
+    const double carrying = bytes + reduction / m;
+    terms.busy_s.push_back(std::max(computing + paid * shares.most / m, carrying));
+    terms.least_s = std::max({terms.least_s, computing, carrying});
     terms.update_s.push_back(update);
     terms.exposed_s.push_back(reduction);
     terms.replicas.push_back(std::max(1, shares.working));
@@ -98,7 +95,11 @@ Estimator::Terms Estimator::terms_of(const Parts& parts) const {
 }
 
 double Estimator::least_period_s(const Parts& parts) const {
-  return terms_of(parts).busiest_s * costs_.microbatches();
+  return terms_of(parts).least_s * costs_.microbatches();
+}
+
+double Estimator::period_s(const Parts& parts, const std::vector<int>& warmups) const {
+  return group_s(parts, terms_of(parts), warmups);
 }
 
 double Estimator::period_s(const Terms& terms, const std::vector<int>& warmups) const {
@@ -221,6 +222,11 @@ double Estimator::group_s(const Parts& parts, const Terms& terms,
   }
 }
 
+int Estimator::most_warmup() const {
+  const int most = 256 + 4 * costs_.ranks();
+  return objective_.synchronous() ? std::min(most, costs_.microbatches() + costs_.ranks()) : most;
+}
+
 std::vector<int> Estimator::delays(const std::vector<int>& warmups) const {
   std::vector<int> taus(warmups.size(), 0);
   if (objective_.synchronous()) return taus;
@@ -336,9 +342,11 @@ std::vector<int> Estimator::walk(const Parts& parts, std::vector<Sketch>& found)
     }
     if (objective_.schedule == plan::Schedule::gpipe || !objective_.spare_warmup) break;
     const double floor = terms.busiest_s * costs_.microbatches();
-    if (floor * (1 + objective_.kappa * tau) >= best * (1 - k_least_gain)) break;
     const double now = period_s(terms, warmups);
-    if (now <= terms.busiest_s * (1 + k_least_gain)) break;
+    if (floor * (1 + objective_.kappa * tau) >= best * (1 - k_least_gain) ||
+        now <= terms.busiest_s * (1 + k_least_gain)) {
+      break;
+    }
     std::vector<int> next =
         warmups_within(terms, std::max(terms.busiest_s, now * (1 - k_least_gain)));
     // Updates count once in M in what is needed, and more often in what comes of it.
@@ -346,7 +354,7 @@ std::vector<int> Estimator::walk(const Parts& parts, std::vector<Sketch>& found)
     if (next == warmups) {
       for (int s = 0; s + 1 < stages; ++s) ++next[at(s)];
     }
-    if (next.front() > most_warmup(costs_.ranks())) break;
+    if (next.front() > most_warmup()) break;
     if (objective_.synchronous() && warmups.front() >= costs_.microbatches()) break;
     warmups = std::move(next);
   }

@@ -53,13 +53,15 @@ class Estimator {
   /// nothing fits.
   std::vector<Sketch> options(const Parts& parts) const;
 
+  /// Seconds an update with these warm-ups.
+  double period_s(const Parts& parts, const std::vector<int>& warmups) const;
   /// A sketch written out.
   plan::Plan plan_of(const Sketch& sketch) const;
 
   /// By which the links lengthen the period, a microbatch, by stage before them: in the chain of
   /// the cycle formula that takes longest, in proportion to their transfers.
   std::vector<double> exposed_s(const Parts& parts, const std::vector<int>& warmups) const;
-  /// The least period of an update that any warm-up gives: the busiest rank's time.
+  /// No warm-up gives a shorter period of an update: the busiest rank's time.
   double least_period_s(const Parts& parts) const;
   /// Of every rank of stage s.
   double memory_bytes(const Parts& parts, const std::vector<int>& warmups, int s) const;
@@ -69,6 +71,8 @@ class Estimator {
   std::vector<int> delays(const std::vector<int>& warmups) const;
   double delay(const Parts& parts, const std::vector<int>& warmups) const;
 
+  /// Beyond this a plan is refused (plan::validate), or holds whole groups for nothing.
+  int most_warmup() const;
   const CostModel& costs() const { return costs_; }
   const Objective& objective() const { return objective_; }
 
@@ -88,6 +92,7 @@ class Estimator {
     std::vector<double> exposed_s;   ///< of a group: sums over replicas
     std::vector<int> replicas;       ///< that work
     double busiest_s = 0;
+    double least_s = 0;  ///< of the busiest, if all transfers overlap
   };
   Terms terms_of(const Parts& parts) const;
   double period_s(const Terms& terms, const std::vector<int>& warmups) const;

@@ -9,6 +9,9 @@
 
 namespace dynpipe::planner {
 
+/// A plan of which one run takes more instructions is not simulated.
+constexpr std::int64_t k_most_steps = 1'000'000;
+
 /// What a plan comes to on the simulated clock.
 struct Judgement {
   double period_s = 0;  ///< of an update, once the pipeline is full

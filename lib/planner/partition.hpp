@@ -50,6 +50,8 @@ class Cutter {
 
   /// Whether a stage number may be these layers (pins and `may_begin`).
   bool allowed(int stage, int first, int last) const;
+  /// Whether memory keeps some cuts out.
+  bool limited() const { return limited_; }
 
  private:
   struct State {
