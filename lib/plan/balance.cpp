@@ -6,13 +6,11 @@
 #include "plan/plan.hpp"
 
 namespace dynpipe::plan {
-namespace {
 
-// Last layer of each of `parts` non-empty runs of `costs`, such that the dearest run per replica is
-// cheapest. best[p][i]: the dearest run when the first i layers make p runs.
 std::vector<int> balanced_ends(const std::vector<double>& costs, const std::vector<int>& replicas) {
   const std::size_t layers = costs.size();
   const std::size_t parts = replicas.size();
+  // best[p][i]: the dearest run when the first i layers make p runs.
   const double never = std::numeric_limits<double>::infinity();
   std::vector best(parts + 1, std::vector<double>(layers + 1, never));
   std::vector cut(parts + 1, std::vector<std::size_t>(layers + 1, 0));
@@ -36,8 +34,6 @@ std::vector<int> balanced_ends(const std::vector<double>& costs, const std::vect
   }
   return ends;
 }
-
-}  // namespace
 
 Plan equal_flops_plan(const model::Model& model, const PlanRequest& request) {
   const std::size_t stages = request.replicas.size();

@@ -78,6 +78,11 @@ struct PlanRequest {
   std::vector<int> replicas;  ///< per stage; its length is the number of stages
 };
 
+/// Last layer of each of as many non-empty runs of layers as `replicas` has entries, such that the
+/// dearest run, its layers' costs over its replicas, is as cheap as it gets. At least as many
+/// layers as runs.
+std::vector<int> balanced_ends(const std::vector<double>& costs, const std::vector<int>& replicas);
+
 /// Stages of as equal a forward FLOP count as a chain can be cut into (the largest is least), ranks
 /// in order, equal shares, the least warm-up that keeps every replica busy. Throws InputError.
 Plan equal_flops_plan(const model::Model& model, const PlanRequest& request);

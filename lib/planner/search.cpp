@@ -1,0 +1,329 @@
+#include "planner/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <set>
+
+#include "base/counted.hpp"
+#include "base/errors.hpp"
+#include "planner/account.hpp"
+#include "planner/candidates.hpp"
+#include "planner/judge.hpp"
+
+namespace dynpipe::planner {
+namespace {
+
+using base::counted;
+using base::InputError;
+
+/// Instructions that the simulator may run to pick one: where all cuts are compared, and else.
+constexpr std::int64_t k_thorough_steps = 2'000'000;
+constexpr std::int64_t k_brisk_steps = 30'000;
+constexpr std::size_t k_sketches = 1000;
+/// Replicas a stage that cuts are programmed for, at least.
+constexpr int k_few_ranks = 16;
+
+/// One way to run the model: all that a cut is judged within.
+struct Setting {
+  std::unique_ptr<CostModel> costs;
+  std::unique_ptr<Estimator> estimator;
+};
+
+struct Candidate {
+  const Estimator* estimator;
+  Sketch sketch;
+};
+
+std::vector<std::vector<int>> orders_of(const Cluster& cluster, bool reorder) {
+  std::vector<int> given(cluster.ranks.size());
+  std::iota(given.begin(), given.end(), 0);
+  std::vector<std::vector<int>> orders = {given};
+  if (!reorder) return orders;
+  const auto slowdown = [&](int rank) {
+    return cluster.ranks[static_cast<std::size_t>(rank)].slowdown;
+  };
+  for (const double sign : {1.0, -1.0}) {
+    std::vector<int> sorted = given;
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [&](int a, int b) { return sign * slowdown(a) < sign * slowdown(b); });
+    if (std::find(orders.begin(), orders.end(), sorted) == orders.end()) orders.push_back(sorted);
+  }
+  return orders;
+}
+
+void check(const model::Profile& profile, int ranks, const SearchRequest& request) {
+  const auto layers = static_cast<int>(profile.layers.size());
+  if (!request.replicas && ranks > layers) {
+    throw InputError("", "replicas",
+                     fmt::format("{} for {} need stages of several ranks, which were ruled out",
+                                 counted(ranks, "rank"), counted(layers, "layer")));
+  }
+  if (request.stages > std::min(ranks, layers)) {
+    throw InputError("", "stages", fmt::format("{} are more than there are {}", request.stages,
+                                               ranks < layers ? counted(ranks, "rank")
+                                                              : counted(layers, "layer")));
+  }
+  if (!request.replicas && request.stages > 0 && request.stages != ranks) {
+    throw InputError("", "stages",
+                     fmt::format("must be {} where every stage has one rank, is {}", ranks,
+                                 request.stages));
+  }
+  const int stages = request.stages > 0 ? request.stages : std::min(ranks, layers);
+  int behind = 0;
+  for (std::size_t layer = 0; layer < request.pins.size(); ++layer) {
+    const int pin = request.pins[layer];
+    if (pin < 0) continue;
+    const std::string& name = profile.layers[layer].name;
+    if (pin >= stages) {
+      throw InputError("", "pin", fmt::format("'{}' in stage {}: there are at most {}", name, pin,
+                                              counted(stages, "stage")));
+    }
+    if (pin < behind || pin > static_cast<int>(layer)) {
+      throw InputError("", "pin",
+                       fmt::format("'{}' in stage {} contradicts the layers' order", name, pin));
+    }
+    behind = pin;
+  }
+}
+
+Objective objective_of(const SearchRequest& request, plan::Schedule schedule,
+                       plan::WeightPolicy policy) {
+  Objective objective;
+  objective.schedule = schedule;
+  objective.policy = policy;
+  objective.kappa = request.staleness ? request.kappa : 0;
+  objective.memory_bytes = request.memory_bytes;
+  objective.recompute = request.recompute;
+  objective.communication = request.communication;
+  objective.spare_warmup = request.spare_warmup;
+  return objective;
+}
+
+std::vector<Setting> settings_of(const model::Profile& profile, const Cluster& cluster,
+                                 const SearchRequest& request) {
+  std::vector<Setting> settings;
+  for (const std::vector<int>& order : orders_of(cluster, request.reorder)) {
+    for (const int m : request.microbatches) {
+      if (m > request.batch) continue;
+      for (const plan::Schedule schedule : request.schedules) {
+        for (const plan::WeightPolicy policy : request.policies) {
+          // Versions are a matter of asynchronous schedules alone.
+          if (schedule != plan::Schedule::asynchronous && policy != request.policies.front()) {
+            continue;
+          }
+          const int ranks = cluster.size();
+          const auto layers = static_cast<std::int64_t>(profile.layers.size());
+          const bool all = ranks <= k_few_ranks || ranks > layers * m;
+          Setting setting;
+          setting.costs = std::make_unique<CostModel>(profile, cluster, order, request.batch, m,
+                                                      all ? ranks : std::max(m, k_few_ranks));
+          setting.estimator = std::make_unique<Estimator>(
+              *setting.costs, objective_of(request, schedule, policy));
+          settings.push_back(std::move(setting));
+        }
+      }
+    }
+  }
+  if (settings.empty()) {
+    throw InputError("", "microbatches",
+                     fmt::format("are more than the {} of a batch",
+                                 counted(request.batch, "sample")));
+  }
+  return settings;
+}
+
+CutSettings cut_settings(const model::Profile& profile, const SearchRequest& request, int ranks) {
+  CutSettings settings;
+  settings.pins = request.pins;
+  settings.stages = request.stages;
+  settings.replicas = request.replicas && ranks > 1;
+  const auto separate = std::count_if(profile.layers.begin(), profile.layers.end(),
+                                      [](const auto& layer) { return !layer.joined; });
+  const bool enough = separate >= (request.replicas ? std::max(1, request.stages) : ranks);
+  if (enough && separate < static_cast<std::ptrdiff_t>(profile.layers.size())) {
+    for (const model::LayerProfile& layer : profile.layers) {
+      settings.may_begin.push_back(!layer.joined);
+    }
+    settings.may_begin.front() = true;
+  }
+  return settings;
+}
+
+[[noreturn]] void refuse(const std::vector<Setting>& settings, const CutSettings& cuts,
+                         const SearchRequest& request) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Setting& setting : settings) {
+    least = std::min(least, leanest_cut(*setting.estimator, cuts).bytes);
+  }
+  if (!std::isfinite(least)) {
+    throw InputError("", "pin", "no cut of the layers into stages keeps all of them");
+  }
+  constexpr double k_mebibyte = 1 << 20;
+  const std::string limit =
+      std::isfinite(request.memory_bytes)
+          ? fmt::format("of {:.0f} MiB", std::floor(request.memory_bytes / k_mebibyte))
+          : "of the cluster's ranks";
+  throw InputError("", "memory limit",
+                   fmt::format("no plan fits into that {}; the smallest that one fits is {:.0f} MiB",
+                               limit, std::ceil(least / k_mebibyte)));
+}
+
+/// Simulates as long as the effort lasts, and keeps the best.
+class Picker {
+ public:
+  Picker(Judge judge, std::int64_t most_steps) : judge_(std::move(judge)), most_steps_(most_steps) {}
+
+  /// One plan at least, where it is not too large.
+  bool may(const plan::Plan& plan) const {
+    return Judge::steps_of(plan) <= k_most_steps &&
+           (judge_.steps() == 0 || judge_.steps() + Judge::steps_of(plan) <= most_steps_);
+  }
+  /// Its objective.
+  double consider(const plan::Plan& plan, std::optional<Baseline> baseline = {}) {
+    const Judgement judgement = judge_(plan);
+    if (better(judgement.objective)) best_ = {plan, judgement, baseline, judgement.objective};
+    return judgement.objective;
+  }
+  bool better(double objective) const { return objective < best_.objective * (1 - 1e-9); }
+  /// Takes one that was not simulated.
+  void believe(const plan::Plan& plan, double objective) { best_ = {plan, {}, {}, objective}; }
+  const Verdict& best() const { return best_; }
+
+ private:
+  Judge judge_;
+  std::int64_t most_steps_;
+  Verdict best_;
+};
+
+bool fits(const Estimator& estimator, const Parts& parts, const std::vector<int>& warmups) {
+  for (std::size_t s = 0; s < parts.size(); ++s) {
+    const double limit =
+        std::min(estimator.objective().memory_bytes,
+                 estimator.costs().memory_bytes(parts[s].begin, parts[s].replicas));
+    if (std::isfinite(limit) &&
+        estimator.memory_bytes(parts, warmups, static_cast<int>(s)) > limit) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Simulates a sketch, and from there warm-ups next to the best of its parts: what the formula does
+/// not see are microbatches of two sizes, updates between them, links that are shared, replicas
+/// that do not take even turns.
+class Refinement {
+ public:
+  Refinement(Picker& picker, bool thorough) : picker_(picker), thorough_(thorough) {}
+
+  /// Whether there is effort left.
+  bool start(const Candidate& candidate) {
+    const Estimator& estimator = *candidate.estimator;
+    double now = simulate(estimator, candidate.sketch);
+    if (!thorough_ || !std::isfinite(now)) return left_;
+    if (!estimator.objective().spare_warmup ||
+        estimator.objective().schedule == plan::Schedule::gpipe) {
+      return left_;
+    }
+    Sketch sketch = candidate.sketch;
+    for (bool moved = true; moved && left_;) {
+      moved = false;
+      for (std::size_t s = 0; s + 1 < sketch.parts.size(); ++s) {
+        for (const int step : {1, -1, 2, 3}) {
+          Sketch next = sketch;
+          for (std::size_t t = 0; t <= s; ++t) next.warmups[t] += step;
+          const int least =
+              std::max(static_cast<int>(sketch.parts.size() - 1 - s), next.warmups[s + 1]);
+          if (next.warmups[s] < least || next.warmups[0] > estimator.most_warmup()) continue;
+          const double objective = simulate(estimator, next);
+          if (objective >= now * (1 - 1e-9)) continue;
+          now = objective;
+          sketch = std::move(next);
+          moved = true;
+        }
+      }
+    }
+    return left_;
+  }
+
+ private:
+  /// Infinite where it cannot be the best, or was looked at before.
+  double simulate(const Estimator& estimator, const Sketch& sketch) {
+    constexpr double k_nothing = std::numeric_limits<double>::infinity();
+    const double least = estimator.least_period_s(sketch.parts) *
+                         (1 + estimator.objective().kappa *
+                                  estimator.delay(sketch.parts, sketch.warmups));
+    if (!left_ || !picker_.better(least) || !fits(estimator, sketch.parts, sketch.warmups)) {
+      return k_nothing;
+    }
+    std::vector<int> key = sketch.warmups;
+    for (const Part& part : sketch.parts) {
+      key.insert(key.end(), {part.last, part.replicas, part.recompute ? 1 : 0});
+    }
+    if (!seen_.insert({&estimator, std::move(key)}).second) return k_nothing;
+    const plan::Plan plan = estimator.plan_of(sketch);
+    left_ = picker_.may(plan);
+    return left_ ? picker_.consider(plan) : k_nothing;
+  }
+
+  Picker& picker_;
+  bool thorough_;
+  bool left_ = true;
+  std::set<std::pair<const Estimator*, std::vector<int>>> seen_;
+};
+
+void try_baselines(const model::Profile& profile, const Cluster& cluster,
+                   const SearchRequest& request, Picker& picker) {
+  const plan::Plan& own = picker.best().plan;
+  const BaselineRequest like{request.batch, own.microbatches, own.policy, request.layer_flops};
+  for (const Baseline baseline : k_baselines) {
+    const auto plan = baseline_plan(baseline, profile, cluster, like);
+    if (!plan || !permitted(*plan, profile, cluster, request)) continue;
+    const double least = least_objective(*plan, profile, cluster, request);
+    if (!picker.better(least)) continue;
+    if (Judge::steps_of(*plan) <= k_most_steps && picker.best().judgement) {
+      picker.consider(*plan, baseline);
+    }
+  }
+}
+
+}  // namespace
+
+PlanChoice search(const model::Profile& profile, const Cluster& cluster,
+                  const SearchRequest& request) {
+  check(profile, cluster.size(), request);
+  const std::vector<Setting> settings = settings_of(profile, cluster, request);
+  const CutSettings cuts = cut_settings(profile, request, cluster.size());
+  std::vector<Candidate> found;
+  for (const Setting& setting : settings) {
+    for (Sketch& sketch : candidates(*setting.estimator, cuts, k_sketches)) {
+      found.push_back({setting.estimator.get(), std::move(sketch)});
+    }
+  }
+  if (found.empty()) refuse(settings, cuts, request);
+  std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
+    return a.sketch.objective < b.sketch.objective;
+  });
+
+  const bool thorough = few_cuts(static_cast<int>(profile.layers.size()), cluster.size(),
+                                 cuts.replicas);
+  Picker picker(Judge(profile, cluster, request.batch, request.staleness ? request.kappa : 0),
+                thorough ? k_thorough_steps : k_brisk_steps);
+  if (request.communication) {
+    Refinement refinement(picker, thorough);
+    for (const Candidate& candidate : found) {
+      if (!refinement.start(candidate)) break;
+    }
+  }
+  if (!picker.best().judgement) {
+    const Candidate& first = found.front();
+    picker.believe(first.estimator->plan_of(first.sketch), first.sketch.objective);
+  }
+  if (request.baselines) try_baselines(profile, cluster, request, picker);
+  return account_of(picker.best(), profile, cluster, request);
+}
+
+}  // namespace dynpipe::planner
