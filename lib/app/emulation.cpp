@@ -38,8 +38,8 @@ void Emulation::note_end() {
 std::string describe_emulation(const TrainOptions& options, const TrainInputs& inputs) {
   if (!inputs.cluster) return "";
   const planner::Cluster& cluster = *inputs.cluster;
-  return fmt::format("emulated  {}: {} of its {} ranks, steps as in the profile of {}; {}\n",
-                     cluster.name, inputs.plan.ranks(), cluster.size(), inputs.profile->device,
+  return fmt::format("emulated  {}: {} ranks, steps as in the profile of {}; {}\n", cluster.name,
+                     cluster.size(), inputs.profile->device,
                      options.emulation_mode == EmulationMode::virtual_time
                          ? "every time below is in virtual seconds"
                          : "ranks are held back to its times");

@@ -52,6 +52,16 @@ std::string read_text_file(const std::string& file) {
   return text;
 }
 
+std::string shared_text(const std::string& file, comm::World& world) {
+  std::string text;
+  world.together([&] {
+    if (world.rank() != 0) return;
+    text = read_text_file(file);
+    if (text.empty()) throw base::InputError(file, "", "is empty");
+  });
+  return world.broadcast(text);
+}
+
 void replace_text_file(const std::string& file, const std::string& text) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);

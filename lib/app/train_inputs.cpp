@@ -6,11 +6,13 @@
 #include <sstream>
 #include <tuple>
 
+#include "app/planning.hpp"
 #include "app/text_file.hpp"
 #include "base/counted.hpp"
 #include "base/errors.hpp"
 #include "data/data_set.hpp"
 #include "nn/layer.hpp"
+#include "planner/measured_cluster.hpp"
 #include "schedule/checker.hpp"
 
 namespace dynpipe::app {
@@ -18,21 +20,6 @@ namespace {
 
 using base::counted;
 using base::InputError;
-
-std::string read_text(const std::string& file) {
-  std::string text = read_text_file(file);
-  if (text.empty()) throw InputError(file, "", "is empty");
-  return text;
-}
-
-/// The file's text on all ranks, read by rank 0.
-std::string shared_text(const std::string& file, comm::World& world) {
-  std::string text;
-  world.together([&] {
-    if (world.rank() == 0) text = read_text(file);
-  });
-  return world.broadcast(text);
-}
 
 /// Ranks of each stage where no plan file says them: all ranks, the first stages one more where
 /// they do not divide.
@@ -184,6 +171,16 @@ void open_data(const TrainOptions& options, bool first_stage, TrainInputs& input
   inputs.test = NormalisedImages(std::move(test), normalisation);
 }
 
+/// The described cluster, one of its ranks for each of the job's.
+planner::Cluster read_cluster(const TrainOptions& options, const std::string& text, int ranks) {
+  planner::Cluster cluster = planner::parse_cluster(text, options.emulate);
+  if (cluster.size() != ranks) {
+    throw InputError(options.emulate, "ranks",
+                     fmt::format("are {}, the job has {}", cluster.size(), ranks));
+  }
+  return cluster;
+}
+
 }  // namespace
 
 plan::Plan make_plan(const TrainOptions& options, const std::string& plan_text,
@@ -218,9 +215,29 @@ TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world) {
   }
   const std::string model_text = shared_text(options.model, world);
   const std::string plan_text = options.plan.empty() ? "" : shared_text(options.plan, world);
+  const std::string cluster_text =
+      options.emulate.empty() ? "" : shared_text(options.emulate, world);
   world.together([&] {
     inputs.model = model::parse_model(model_text, options.model, nn::layer_types());
-    inputs.plan = make_plan(options, plan_text, inputs.model, ranks);
+    if (!options.emulate.empty()) inputs.cluster = read_cluster(options, cluster_text, ranks);
+  });
+  if (!options.evaluation_only && (inputs.cluster || plans_by_profile(options))) {
+    inputs.profile = profile_for_run(options, inputs.model, world);
+  }
+  world.together([&] {
+    if (inputs.profile && plans_by_profile(options)) {
+      const planner::Cluster cluster =
+          inputs.cluster ? *inputs.cluster : planner::measured_cluster(*inputs.profile, ranks);
+      inputs.plan = best_plan(options, inputs.model, *inputs.profile, cluster);
+      plan::set_recompute(inputs.plan, options.recompute, "--recompute");
+      plan::validate(inputs.plan, inputs.model, ranks, "");
+    } else {
+      inputs.plan = make_plan(options, plan_text, inputs.model, ranks);
+    }
+    if (inputs.cluster && !inputs.profile) {
+      throw InputError("", "--emulate",
+                       "needs a --profile: the whole model does not fit into a rank's memory");
+    }
     if (world.rank() == 0) check_streams(inputs.plan, options.plan);
   });
   inputs.extent = shared_extent(options, inputs.model, world);

@@ -22,7 +22,7 @@ constexpr int k_most_ranks = 4096;
 
 /// Values as their words stand on the command line, before they are checked.
 struct Raw {
-  std::string config, augment, replicas, no_decay;
+  std::string config, augment, replicas, no_decay, stages;
   std::string schedule = "async", weights = "2bw", optimizer = "sgd", lr_schedule = "cosine";
   std::string dtype = "float32", progress = "auto", emulation = "virtual";
   std::int64_t seed = 1;
@@ -56,8 +56,12 @@ OptionGroup plan_options(TrainOptions& o, Raw& raw) {
   OptionGroup group("How to spread it over the MPI ranks");
   option(group, "plan", &o.plan, "FILE",
          "plan (JSON: stages, ranks, owners, warm-up); says all of this group");
-  option(group, "stages", &o.stages, "N",
-         "pipeline stages, cut to equal FLOPs (default: one a rank)");
+  option(group, "stages", &raw.stages, "N",
+         "pipeline stages (default: one a rank), or auto: as many as are best, with replicas");
+  option(group, "algorithm", &o.algorithm, "NAME",
+         "cuts stages by the times of layers (dynpipe) or to equal FLOPs (flops)");
+  option(group, "kappa", &o.kappa, "X",
+         "dynpipe: a plan's time counts (1 + X delay) times, see dynpipe plan");
   option(group, "replicas", &raw.replicas, "R,R,...",
          "ranks of each stage (default: spread evenly)");
   option(group, "schedule", &raw.schedule, "NAME",
@@ -137,6 +141,19 @@ OptionGroup describe(TrainOptions& o, Raw& raw) {
   return all;
 }
 
+/// A number, or "auto".
+void parse_stages(const std::string& text, TrainOptions& options) {
+  if (text == "auto") {
+    options.any_stages = true;
+    return;
+  }
+  const std::vector<int> numbers = text.empty() ? std::vector<int>{} : parse_counts(text, "--stages");
+  if (numbers.size() != 1) {
+    throw InputError("", "--stages", fmt::format("'{}' is neither a number nor auto", text));
+  }
+  options.stages = numbers[0];
+}
+
 /// "norms", "biases" or both, separated by a comma.
 void parse_no_decay(const std::string& text, nn::OptimizerSettings& optimizer) {
   std::istringstream stream(text + ",");
@@ -187,6 +204,14 @@ void check_ranges(const TrainOptions& o) {
         std::pair{"--beta2", o.optimizer.beta2}}) {
     require(value >= 0 && value < 1, option, value, "at least 0 and below 1");
   }
+  require(finite_from_0(o.kappa), "--kappa", o.kappa, "at least 0");
+  if (o.algorithm != "dynpipe" && o.algorithm != "flops") {
+    throw InputError("", "--algorithm",
+                     fmt::format("'{}' is not known; known are dynpipe, flops", o.algorithm));
+  }
+  if (o.any_stages && (o.algorithm != "dynpipe" || !o.replicas.empty())) {
+    throw InputError("", "--stages", "auto is for --algorithm dynpipe, without --replicas");
+  }
   if (o.ranks) {
     require(*o.ranks >= 1 && *o.ranks <= k_most_ranks, "--ranks", *o.ranks, "1 to 4096");
     if (!o.dry_run) throw InputError("", "--ranks", "is for --dry-run; a job has mpirun's -n");
@@ -225,6 +250,7 @@ void translate(const Raw& raw, const po::variables_map& values, TrainOptions& o)
   o.optimizer.kind = nn::optimizer_named(raw.optimizer);
   o.learning_rate_kind = nn::learning_rate_named(raw.lr_schedule);
   if (values.count("no-decay") != 0) parse_no_decay(raw.no_decay, o.optimizer);
+  if (!raw.stages.empty()) parse_stages(raw.stages, o);
   if (values.count("replicas") != 0) o.replicas = parse_counts(raw.replicas, "--replicas");
   require(raw.seed >= 0, "--seed", raw.seed, "at least 0");
   o.seed = static_cast<std::uint64_t>(raw.seed);
@@ -274,8 +300,8 @@ std::vector<int> parse_counts(const std::string& text, const std::string& option
 
 void check_plan_alone(const std::string& plan, const po::variables_map& values) {
   if (plan.empty()) return;
-  for (const char* option :
-       {"stages", "replicas", "schedule", "weights", "microbatches", "recompute"}) {
+  for (const char* option : {"stages", "replicas", "schedule", "weights", "microbatches",
+                             "recompute", "algorithm", "kappa"}) {
     if (values.count(option) != 0 && !values[option].defaulted()) {
       throw InputError("", fmt::format("--{}", option),
                        fmt::format("contradicts --plan: change it in {}", plan));

@@ -41,7 +41,10 @@ struct TrainOptions {
 
   std::string plan;  ///< file; empty: made from the next three
   std::optional<int> stages;
-  std::vector<int> replicas;  ///< per stage; empty: not said
+  bool any_stages = false;            ///< the planner decides how many, and their replicas
+  std::string algorithm = "dynpipe";  ///< that cuts layers into stages: or "flops"
+  double kappa = 0.02;                ///< what a delay costs: see planner::SearchRequest
+  std::vector<int> replicas;          ///< per stage; empty: not said
   plan::Schedule schedule = plan::Schedule::asynchronous;
   plan::WeightPolicy policy = plan::WeightPolicy::double_buffer;
   std::string recompute = "none";  ///< stages, as plan::set_recompute reads them
