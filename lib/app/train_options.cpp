@@ -118,6 +118,9 @@ OptionGroup run_options(TrainOptions& o, Raw& raw) {
   option(group, "log-every", &o.log_every, "N", "log: a line every N updates");
   option(group, "deadline", &o.deadline_s, "SECONDS",
          "give up when a rank has waited so long for another");
+  option(group, "measure-kappa", &o.measure_kappa, "N",
+         "every N updates compare the gradient with the 8 before it, and tell in the summary what "
+         "delay costs (kappa)");
   group.add_options()("help", "this text");
   return group;
 }
@@ -127,28 +130,6 @@ OptionGroup describe(TrainOptions& o, Raw& raw) {
   all.add(task_options(o, raw)).add(plan_options(o, raw));
   all.add(optimizer_options(o, raw)).add(run_options(o, raw));
   return all;
-}
-
-std::vector<int> parse_list(const std::string& text, const std::string& option) {
-  std::vector<int> numbers;
-  std::istringstream stream(text);
-  for (std::string word; std::getline(stream, word, ',');) {
-    std::size_t used = 0;
-    int number = 0;
-    try {
-      number = std::stoi(word, &used);
-    } catch (const std::exception&) {
-      used = 0;
-    }
-    if (used == 0 || used != word.size() || number < 1) {
-      throw InputError("", option, fmt::format("'{}' is not a list of counts such as 1,2,1", text));
-    }
-    numbers.push_back(number);
-  }
-  if (numbers.empty() || text.back() == ',') {
-    throw InputError("", option, fmt::format("'{}' is not a list of counts such as 1,2,1", text));
-  }
-  return numbers;
 }
 
 /// "norms", "biases" or both, separated by a comma.
@@ -187,6 +168,10 @@ void check_ranges(const TrainOptions& o) {
     require(*o.prefetch >= 0 && *o.prefetch <= 1024, "--prefetch", *o.prefetch, "0 to 1024");
   }
   if (o.max_updates) require(*o.max_updates >= 1, "--max-updates", *o.max_updates, "at least 1");
+  if (o.measure_kappa) {
+    require(*o.measure_kappa >= 1 && *o.measure_kappa <= k_many, "--measure-kappa",
+            *o.measure_kappa, "1 to 1000000");
+  }
   require(o.log_every >= 1, "--log-every", o.log_every, "at least 1");
   require(o.step_epochs >= 1 && o.step_epochs <= k_many, "--lr-step-epochs", o.step_epochs,
           "1 to 1000000");
@@ -250,7 +235,7 @@ void translate(const Raw& raw, const po::variables_map& values, TrainOptions& o)
   o.optimizer.kind = nn::optimizer_named(raw.optimizer);
   o.learning_rate_kind = nn::learning_rate_named(raw.lr_schedule);
   if (values.count("no-decay") != 0) parse_no_decay(raw.no_decay, o.optimizer);
-  if (values.count("replicas") != 0) o.replicas = parse_list(raw.replicas, "--replicas");
+  if (values.count("replicas") != 0) o.replicas = parse_counts(raw.replicas, "--replicas");
   require(raw.seed >= 0, "--seed", raw.seed, "at least 0");
   o.seed = static_cast<std::uint64_t>(raw.seed);
   if (raw.progress == "live") {
