@@ -161,7 +161,7 @@ RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::D
        },
        scenario.times_every(),
        [&](const pipeline::TimesReport& report) { outcome.reports.push_back(report); },
-       scenario.label_smoothing, emulation ? &emulation->steps : nullptr});
+       scenario.label_smoothing, 0, emulation ? &emulation->steps : nullptr});
   worker.load(scenario.initial, 0, "the test");
   std::int64_t begin = 0;
   std::vector<std::int64_t> ends = scenario.drains;
