@@ -41,13 +41,19 @@ plan::Plan random_plan(const model::Model& model, std::uint64_t seed) {
   plan.microbatches = 1 << (1 + below(3));
   const int layers = model.size();
   if (below(6) == 0) {
-    plan::Stage both{0, layers - 1, {0, 1}, plan::spread_owners({1, 1}, plan.microbatches)};
+    plan::Stage both;
+    both.last = layers - 1;
+    both.ranks = {0, 1};
+    both.owners = plan::spread_owners({1, 1}, plan.microbatches);
     plan.stages = {both};
   } else {
     const int cut = layers / 4 + below(static_cast<std::uint64_t>(layers / 2));
     for (const auto& [first, last, rank] :
          {std::tuple{0, cut, 0}, std::tuple{cut + 1, layers - 1, 1}}) {
-      plan::Stage stage{first, last, {rank}};
+      plan::Stage stage;
+      stage.first = first;
+      stage.last = last;
+      stage.ranks = {rank};
       stage.owners.assign(static_cast<std::size_t>(plan.microbatches), 0);
       stage.recompute = below(5) == 0;
       plan.stages.push_back(stage);
