@@ -153,6 +153,7 @@ std::string shape_of(const plan::Plan& plan) {
 void compare(Bench& bench, comm::World& world, int plans, std::uint64_t seed) {
   for (int i = 0; i < plans; ++i) {
     const plan::Plan plan = random_plan(bench.model(), seed + static_cast<std::uint64_t>(i));
+    app::check_streams(plan, "a random plan");
     const model::Profile before = bench.profile(plan);
     const double first_s = bench.run(plan);
     const double second_s = bench.run(plan);
@@ -186,6 +187,7 @@ int main(int argc, char** argv) {
   options.batch = std::atoll(argv[3]);
   options.optimizer.momentum = 0.9;
   options.threads = 1;
+  options.replicas = {2};  // of one stage: both ranks read images and labels
   bench::Bench bench(options, *world);
   bench::compare(bench, *world, std::atoi(argv[4]), std::strtoull(argv[5], nullptr, 10));
   return 0;
