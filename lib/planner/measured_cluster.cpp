@@ -19,6 +19,14 @@ model::LinkProfile worst_of(const std::vector<model::LinkProfile>& links) {
   return worst;
 }
 
+/// Ranks closer together than this are equal: a few seconds cannot tell.
+constexpr double k_apart = 1.1;
+
+bool differ(const std::vector<double>& slowdowns) {
+  const auto [least, most] = std::minmax_element(slowdowns.begin(), slowdowns.end());
+  return *most > k_apart * *least;
+}
+
 }  // namespace
 
 Cluster measured_cluster(const model::Profile& profile, int ranks) {
@@ -26,7 +34,7 @@ Cluster measured_cluster(const model::Profile& profile, int ranks) {
   Cluster cluster =
       uniform_cluster(ranks, worst.latency_s / 2, worst.both_ways_bytes_per_s, worst.overlap);
   cluster.name = profile.device;
-  if (static_cast<int>(profile.slowdowns.size()) == ranks) {
+  if (static_cast<int>(profile.slowdowns.size()) == ranks && differ(profile.slowdowns)) {
     for (std::size_t r = 0; r < cluster.ranks.size(); ++r) {
       cluster.ranks[r].slowdown = profile.slowdowns[r];
     }

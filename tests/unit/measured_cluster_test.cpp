@@ -33,6 +33,8 @@ TEST(MeasuredClusterTest, MeasuredPairsHaveTheirLinkOthersTheWorst) {
 
 TEST(MeasuredClusterTest, RanksAreAsSlowAsTheyWereMeasuredWhereTheyAreTheSame) {
   model::Profile profile = profile_of_links({{0, 1, 1e-6, 9e9, 8e9, 1}});
+  profile.slowdowns = {0.97, 1.03};
+  EXPECT_EQ(measured_cluster(profile, 2).ranks[1].slowdown, 1);
   profile.slowdowns = {0.9, 1.1};
   EXPECT_EQ(measured_cluster(profile, 2).ranks[1].slowdown, 1.1);
   EXPECT_EQ(measured_cluster(profile, 3).ranks[1].slowdown, 1);
