@@ -39,8 +39,9 @@ bool fits_whole(const TrainOptions& options, const model::Model& model, std::int
 
 }  // namespace
 
-bool plans_by_profile(const TrainOptions& options) {
-  return options.plan.empty() && options.replicas.empty() && options.algorithm == "dynpipe";
+bool plans_by_profile(const TrainOptions& options, int ranks) {
+  return options.plan.empty() && options.replicas.empty() && options.algorithm == "dynpipe" &&
+         ranks > 1;
 }
 
 std::optional<model::Profile> profile_for_run(const TrainOptions& options,

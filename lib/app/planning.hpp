@@ -11,8 +11,9 @@
 
 namespace dynpipe::app {
 
-/// Whether a run plans by measured times: no plan was given, no replicas, no other algorithm.
-bool plans_by_profile(const TrainOptions& options);
+/// Whether a run plans by measured times: there is something to decide, no plan was given, no
+/// replicas, no other algorithm.
+bool plans_by_profile(const TrainOptions& options, int ranks);
 
 /// The profile that a run is planned or emulated by: that of --profile; else what was measured
 /// before for this model, machine and options; else measured now. Empty where the whole model does

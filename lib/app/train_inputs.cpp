@@ -221,11 +221,11 @@ TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world) {
     inputs.model = model::parse_model(model_text, options.model, nn::layer_types());
     if (!options.emulate.empty()) inputs.cluster = read_cluster(options, cluster_text, ranks);
   });
-  if (!options.evaluation_only && (inputs.cluster || plans_by_profile(options))) {
+  if (!options.evaluation_only && (inputs.cluster || plans_by_profile(options, ranks))) {
     inputs.profile = profile_for_run(options, inputs.model, world);
   }
   world.together([&] {
-    if (inputs.profile && plans_by_profile(options)) {
+    if (inputs.profile && plans_by_profile(options, ranks)) {
       const planner::Cluster cluster =
           inputs.cluster ? *inputs.cluster : planner::measured_cluster(*inputs.profile, ranks);
       inputs.plan = best_plan(options, inputs.model, *inputs.profile, cluster);

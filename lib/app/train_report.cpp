@@ -204,7 +204,9 @@ std::string describe_result(const TrainResult& result, const plan::Plan& plan, b
           "{:>8.0f} MB\n",
           s, rank, r.host.substr(0, 15), share(r.times.busy()), share(r.times.wait_activation),
           share(r.times.wait_gradient), share(r.times.wait_reduction), share(r.times.wait_send),
-          r.times.arrivals > 0 ? fmt::format("{:.0f} %", 100 * r.times.in_time_share()) : "-",
+          r.times.arrivals > 0 && !virtual_time
+              ? fmt::format("{:.0f} %", 100 * r.times.in_time_share())
+              : "-",
           static_cast<double>(r.peak_rss_bytes) / 1e6);
     }
   }

@@ -95,6 +95,8 @@ class BadInputTest(unittest.TestCase):
                    "--epochs", "1", "--deadline", "20"]
         if "--model" not in options:
             command += ["--model", str(self.model)]
+        if "--plan" not in options:
+            command += ["--algorithm", "flops"]  # nothing is measured
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         if os.geteuid() == 0:
             environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

@@ -68,7 +68,8 @@ class DataTest(unittest.TestCase):
     def train(self, data, *options, ranks=2):
         batch = [] if "--batch" in options else ["--batch", "8"]
         return self.run_program("train", "--model", self.model, "--data", data, *batch,
-                                "--epochs", "2", "--deadline", "20", "--summary", self.summary,
+                                "--epochs", "2", "--deadline", "20", "--algorithm", "flops",
+                                "--summary", self.summary,
                                 *options, ranks=ranks)
 
     def losses(self, data, *options, ranks=2):

@@ -78,7 +78,7 @@ class DryRunTest(unittest.TestCase):
 
     def words(self, *options):
         return ["train", "--model", SOURCE / "models/lenet5.json", "--data", self.folder,
-                "--batch", "16", "--dry-run", *options]
+                "--batch", "16", "--dry-run", "--algorithm", "flops", *options]
 
     def test_says_the_same_plan_with_and_without_ranks(self):
         summary = self.folder / "summary.json"
@@ -103,7 +103,7 @@ class DryRunTest(unittest.TestCase):
             "loss": "softmax_cross_entropy"}""" % (width, width))
         for words in (["--dry-run"], []):
             done = on_ranks(2, "train", "--model", model, "--data", self.folder, "--batch", "16",
-                            *words)
+                            "--algorithm", "flops", *words)
             self.assertEqual(2, done.returncode, done.stdout + done.stderr)
             self.assertRegex(done.stderr, r"huge.json: memory: ranks 0 and 1 need about .* GB")
 

@@ -35,7 +35,7 @@ class EvalTest(unittest.TestCase):
         cls.weights = cls.folder / "weights.h5"
         summary = cls.folder / "summary.json"
         done = on_ranks(2, "train", "--model", SOURCE / "models/vgg8.json", "--data", cls.folder,
-                        "--batch", "16", "--microbatches", "2", "--epochs", "3", "--lr", "0.02",
+                        "--batch", "16", "--microbatches", "2", "--epochs", "3", "--lr", "0.02", "--algorithm", "flops",
                         "--save-weights", cls.weights, "--summary", summary)
         assert done.returncode == 0, done.stdout + done.stderr
         cls.last = json.loads(summary.read_text())["epochs"][-1]

@@ -31,7 +31,8 @@ class HostsTest(unittest.TestCase):
         summary = self.folder / f"{name}.json"
         output_of([*mpirun, os.environ["DYNPIPE"], "train", "--model",
                    SOURCE / "models/lenet5.json", "--data", self.folder, "--batch", "16",
-                   "--epochs", "2", "--deadline", "30", "--summary", summary])
+                   "--epochs", "2", "--deadline", "30", "--algorithm", "flops", "--summary",
+                   summary])
         return losses(summary), [rank["host"] for rank in json.loads(summary.read_text())["ranks"]]
 
     def test_same_bits_on_one_host_and_on_two(self):

@@ -28,6 +28,7 @@ class PlacementTest(unittest.TestCase):
         command = [os.environ.get("MPIRUN", "mpirun"), "--bind-to", "none", *launcher,
                    os.environ["DYNPIPE"], "train", "--model", SOURCE / "models/lenet5.json",
                    "--data", self.folder, "--batch", "16", "--epochs", "1", "--microbatches", "8",
+                   "--algorithm", "flops",
                    *options]
         known = {name: value for name, value in os.environ.items()
                  if name not in ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK")}

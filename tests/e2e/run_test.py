@@ -42,6 +42,8 @@ class RunTest(unittest.TestCase):
                    "--data", self.folder, "--batch", "16", *options]
         if "--microbatches" not in options:
             command += ["--microbatches", "3"]
+        if "--plan" not in options:
+            command += ["--algorithm", "flops"]
         environment = dict(os.environ)
         if os.geteuid() == 0:
             environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

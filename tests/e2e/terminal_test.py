@@ -28,7 +28,7 @@ class TerminalTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         words = [os.environ["DYNPIPE"], "train", "--model", SOURCE / "models/lenet5.json",
                  "--data", write_data(self.folder), "--batch", "16", "--epochs", "1",
-                 "--log-every", "1"]
+                 "--log-every", "1", "--algorithm", "flops"]
         self.dynpipe = shlex.join(str(word) for word in words)
         self.mpirun = f"{os.environ.get('MPIRUN', 'mpirun')} --oversubscribe -n 2"
 

@@ -27,7 +27,7 @@ class TrainingTest(unittest.TestCase):
         """Words of mpirun for so many ranks."""
         return ["-n", ranks, os.environ["DYNPIPE"], "train", "--model",
                 SOURCE / "models/lenet5.json", "--data", self.folder, "--batch", BATCH,
-                "--microbatches", 3, *options]
+                "--microbatches", 3, *(() if "--plan" in options else ("--algorithm", "flops")), *options]
 
     def started(self, ranks, *options):
         return self.started_parts(self.part(ranks, *options))
