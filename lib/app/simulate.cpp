@@ -119,8 +119,8 @@ std::string describe_simulation(const model::Model& model, const plan::Plan& pla
                                 const planner::Cluster& cluster, const planner::SimulatedRun& run,
                                 std::int64_t batch) {
   std::string text =
-      "                                        share of the time, mean over a stage's ranks\n"
-      "stage  ranks  layers                    busy  activation  gradient  reduction   rest\n";
+      fmt::format("{:<39}{}\n{:<5}  {:<5}  {:<27}{}\n", "", "share of the time, mean over ranks",
+                  "stage", "ranks", "layers", "busy  activation  gradient  reduction   rest");
   for (int s = 0; s < plan.size(); ++s) {
     const plan::Stage& stage = plan.stages[static_cast<std::size_t>(s)];
     const auto layer = [&](int l) -> const std::string& {
@@ -135,7 +135,7 @@ std::string describe_simulation(const model::Model& model, const plan::Plan& pla
     const double gradient = percent(stage, run, [](const Rank& r) { return r.wait_gradient_s; });
     const double reduction = percent(stage, run, [](const Rank& r) { return r.wait_reduction_s; });
     text += fmt::format(
-        "{:>5}  {:>5}  {:<22.22}  {:>4.0f} %  {:>8.0f} %  {:>6.0f} %  {:>7.0f} %  "
+        "{:>5}  {:>5}  {:<25.25}  {:>2.0f} %  {:>8.0f} %  {:>6.0f} %  {:>7.0f} %  "
         "{:>3.0f} %\n",
         s, stage.replicas(), layers, busy, activation, gradient, reduction,
         std::max(0.0, 100 - busy - activation - gradient - reduction));
