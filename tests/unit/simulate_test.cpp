@@ -62,6 +62,9 @@ TEST(SimulateTest, RefusesByName) {
                            "--ranks: is 9, but");
   testing::expect_contains(refusal({"--model", k_model, "--ranks", "2", "--updates", "0"}),
                            "--updates: must be 1 to 1000000");
+  testing::expect_contains(
+      refusal({"--model", k_model, "--ranks", "5", "--updates", "1000000", "--microbatches", "64"}),
+      "--updates: 1000000 of 64 microbatches on 5 stages are too many");
   testing::expect_contains(refusal({"--model", k_model, "--ranks", "2", "--gflops", "0"}),
                            "--gflops: must be above 0");
   testing::expect_contains(
