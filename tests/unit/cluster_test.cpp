@@ -91,7 +91,7 @@ TEST(ClusterTest, RefusesWhatIsWrongByName) {
       {with("0.25", "1.25"), "links[1]: overlap: must be at least 0"},
       {with(R"({"from": "s",)", R"({"name": "up", "from": "s",)"),
        "links[1]: name: 'up' is there twice"},
-      {with(R"({"from": "s", "to": "b",)", R"({"from": "a", "to": "s",)"),
+      {with(R"({"from": "s", "to": "b",)", R"({"name": "s-b", "from": "a", "to": "s",)"),
        "links: no way leads from rank 'a' to rank 'b'"},
       {with(R"({"rank": "b", "start_s": 1,)", R"({"rank": "c", "start_s": 1,)"),
        "events[0]: rank: there is no rank 'c'"},
