@@ -73,8 +73,8 @@ double bound_s(const Seen& seen, const Cluster& cluster, const SearchRequest& re
   double bound = all(0, costs.layers() - 1) / costs.speed(0, costs.ranks());
   const int sharing = request.replicas ? std::min(m, costs.ranks()) : 1;
   for (int layer = 0; layer < costs.layers(); ++layer) {
-    bound = std::max(bound, fastest * (m * costs.work_s(layer, layer) / sharing +
-                                       costs.update_s(layer, layer)));
+    bound = std::max(
+        bound, fastest * (m * costs.work_s(layer, layer) / sharing + costs.update_s(layer, layer)));
   }
   return bound;
 }
@@ -99,29 +99,29 @@ std::string limit_of(const PlanChoice& choice, const model::Profile& profile) {
   }
   const double uneven = choice.stages[at(busiest)].compute_s - choice.bound_s / m;
   const double rest = choice.period_s / m - choice.stages[at(busiest)].compute_s;
-  const std::string share = fmt::format("{} of {} a microbatch", shortened(rest),
-                                        shortened(choice.period_s / m));
+  const std::string share =
+      fmt::format("{} of {} a microbatch", shortened(rest), shortened(choice.period_s / m));
   if (rest > uneven) {
-    if (choice.plan.synchronous()) return "filling and emptying the pipeline at every update: " + share;
+    if (choice.plan.synchronous())
+      return "filling and emptying the pipeline at every update: " + share;
     if (exposed > rest / 2) return "transfers that no other work hides: " + share;
     if (reduction > rest / 2) return "summing gradients over replicas: " + share;
     return "waiting for messages that share links, or for turns of replicas: " + share;
   }
   const plan::Stage& stage = choice.plan.stages[at(busiest)];
-  return fmt::format(
-      "stage {} ({}{}), {} a microbatch, {:.0f} % above an even share: {}", busiest,
-      profile.layers[at(stage.first)].name,
-      stage.last > stage.first ? " to " + profile.layers[at(stage.last)].name : "",
-      shortened(choice.stages[at(busiest)].compute_s),
-      100 * (choice.stages[at(busiest)].compute_s / (choice.bound_s / m) - 1),
-      stage.recompute ? "it runs forwards twice, for want of memory"
-                      : "whole layers and whole microbatches share out no better");
+  return fmt::format("stage {} ({}{}), {} a microbatch, {:.0f} % above an even share: {}", busiest,
+                     profile.layers[at(stage.first)].name,
+                     stage.last > stage.first ? " to " + profile.layers[at(stage.last)].name : "",
+                     shortened(choice.stages[at(busiest)].compute_s),
+                     100 * (choice.stages[at(busiest)].compute_s / (choice.bound_s / m) - 1),
+                     stage.recompute ? "it runs forwards twice, for want of memory"
+                                     : "whole layers and whole microbatches share out no better");
 }
 
 }  // namespace
 
-PlanChoice account_of(const Verdict& verdict, const model::Profile& profile,
-                      const Cluster& cluster, const SearchRequest& request) {
+PlanChoice account_of(const Verdict& verdict, const model::Profile& profile, const Cluster& cluster,
+                      const SearchRequest& request) {
   const Seen seen(verdict.plan, profile, cluster, request);
   PlanChoice choice;
   choice.plan = verdict.plan;
@@ -129,9 +129,8 @@ PlanChoice account_of(const Verdict& verdict, const model::Profile& profile,
   choice.delay = delay_of(verdict.plan, profile);
   choice.bound_s = bound_s(seen, cluster, request);
   choice.simulated = verdict.judgement.has_value();
-  choice.period_s = choice.simulated
-                        ? verdict.judgement->period_s
-                        : seen.estimator.period_s(seen.parts, seen.warmups);
+  choice.period_s = choice.simulated ? verdict.judgement->period_s
+                                     : seen.estimator.period_s(seen.parts, seen.warmups);
   choice.objective = choice.period_s * (1 + request.kappa * choice.delay);
   const std::vector<double> exposed = seen.estimator.exposed_s(seen.parts, seen.warmups);
   for (int s = 0; s < verdict.plan.size(); ++s) {
@@ -175,8 +174,8 @@ bool permitted(const plan::Plan& plan, const model::Profile& profile, const Clus
       const int pin = request.pins[at(layer)];
       if (pin >= 0 && pin != s) return false;
     }
-    const double limit = std::min(request.memory_bytes,
-                                  seen.costs.memory_bytes(seen.parts[at(s)].begin, stage.replicas()));
+    const double limit = std::min(
+        request.memory_bytes, seen.costs.memory_bytes(seen.parts[at(s)].begin, stage.replicas()));
     if (seen.estimator.memory_bytes(seen.parts, seen.warmups, s) > limit) return false;
   }
   return true;

@@ -17,8 +17,8 @@ struct Verdict {
 };
 
 /// What a plan is told as: why its stages take their time, and what keeps it from the bound.
-PlanChoice account_of(const Verdict& verdict, const model::Profile& profile,
-                      const Cluster& cluster, const SearchRequest& request);
+PlanChoice account_of(const Verdict& verdict, const model::Profile& profile, const Cluster& cluster,
+                      const SearchRequest& request);
 
 /// Whether a plan that others made keeps what the request asks for: memory, pins, stages, replicas,
 /// schedules.

@@ -22,8 +22,8 @@ enum class Baseline {
   data,             ///< one stage of all ranks
 };
 
-constexpr Baseline k_baselines[] = {Baseline::uniform, Baseline::flops,
-                                    Baseline::pipedream, Baseline::gpipe,
+constexpr Baseline k_baselines[] = {Baseline::uniform,         Baseline::flops,
+                                    Baseline::pipedream,       Baseline::gpipe,
                                     Baseline::dynpipe_authors, Baseline::data};
 
 std::string_view name_of(Baseline baseline);

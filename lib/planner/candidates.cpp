@@ -37,9 +37,8 @@ class Shortlist {
 
  private:
   void shorten() {
-    std::stable_sort(kept_.begin(), kept_.end(), [](const Sketch& a, const Sketch& b) {
-      return a.objective < b.objective;
-    });
+    std::stable_sort(kept_.begin(), kept_.end(),
+                     [](const Sketch& a, const Sketch& b) { return a.objective < b.objective; });
     const auto same = [](const Sketch& a, const Sketch& b) {
       return a.parts == b.parts && a.warmups == b.warmups;
     };
@@ -150,9 +149,9 @@ bool allowed(const Parts& parts, const Cutter& cutter) {
 }
 
 const Sketch* best_of(const std::vector<Sketch>& sketches) {
-  const auto best = std::min_element(
-      sketches.begin(), sketches.end(),
-      [](const Sketch& a, const Sketch& b) { return a.objective < b.objective; });
+  const auto best =
+      std::min_element(sketches.begin(), sketches.end(),
+                       [](const Sketch& a, const Sketch& b) { return a.objective < b.objective; });
   return best == sketches.end() ? nullptr : &*best;
 }
 
@@ -283,7 +282,8 @@ std::vector<Sketch> candidates(const Estimator& estimator, const CutSettings& se
   // A limit that the cutter only knows in part may need a stricter one, and at last the leanest.
   for (double part = 0.9; shortlist.empty() && cutter.limited() && part > 0.3; part -= 0.1) {
     Objective strict = estimator.objective();
-    strict.memory_bytes = part * std::min(strict.memory_bytes, costs.memory_bytes(0, costs.ranks()));
+    strict.memory_bytes =
+        part * std::min(strict.memory_bytes, costs.memory_bytes(0, costs.ranks()));
     add_programmed(Estimator(costs, strict), estimator, settings, shortlist);
   }
   if (shortlist.empty() && cutter.limited()) {

@@ -19,7 +19,7 @@ struct Cutter::Run {
   int stages, first, begin, replicas;
   const Shares* shares;
   double paid_before = 0;   ///< of the message that comes, by the receiver's core
-  double bytes_before = 0;  ///< its time on the link
+  double bytes_before = 0;  ///< of it
   double link_before = 0;   ///< C
 };
 
@@ -83,10 +83,9 @@ bool Cutter::fits(int first, int last, int begin, int replicas, bool recompute) 
     tau = 0;
   }
   const double own = std::ceil(static_cast<double>(held) * shares.most / m - 1e-9);
-  const double bytes = costs_.parameter_bytes(first, last) * (tau + 2) +
-                       costs_.state_bytes(first, last) +
-                       costs_.kept_bytes(first, last) * (recompute ? 1 : own) +
-                       costs_.buffer_bytes(first - 1) * own;
+  const double bytes =
+      costs_.parameter_bytes(first, last) * (tau + 2) + costs_.state_bytes(first, last) +
+      costs_.kept_bytes(first, last) * (recompute ? 1 : own) + costs_.buffer_bytes(first - 1) * own;
   return bytes <= std::min(objective.memory_bytes, costs_.memory_bytes(begin, replicas));
 }
 
@@ -114,16 +113,17 @@ void Cutter::grow(const Run& run, const State& from) {
     const double update = costs_.update_s(run.first, last) * shares.slowest / m;
     if (work * shares.busiest + update > period_ * k_slack) break;
     if (!allowed(run.stages, run.first, last)) continue;
-    double paid = run.paid_before, bytes = run.bytes_before;
+    double paid = run.paid_before, bytes_behind = 0;
     if (!last_stage && objective.communication) {
       const LinkCost& link = costs_.link(used - 1);
-      const double message = costs_.message_bytes(last);
-      paid += (1 - link.overlap) * link.transfer_s(message);
-      const double back = message * link.s_per_byte;
-      bytes = costs_.one_way_in(run.begin) ? bytes + back : std::max(bytes, back);
+      bytes_behind = costs_.message_bytes(last);
+      paid += (1 - link.overlap) * link.transfer_s(bytes_behind);
     }
     double busy = work * shares.busiest + paid * part + update;
-    if (settings_.rule != CutRule::bottleneck) busy = std::max(busy, bytes * part);
+    if (settings_.rule != CutRule::bottleneck && objective.communication) {
+      busy = std::max(busy,
+                      costs_.carrying_s(run.begin, run.replicas, run.bytes_before, bytes_behind));
+    }
     if (run.replicas > 1) {
       busy = std::max(busy, estimator_.reduction_s({run.first, last, run.begin, run.replicas}) / m);
     }
@@ -173,7 +173,7 @@ void Cutter::extend(int stages, int first, int ranks) {
     const LinkCost& link = costs_.link(ranks - 1);
     const double message = costs_.message_bytes(first - 1);
     run.paid_before = (1 - link.overlap) * link.transfer_s(message);
-    run.bytes_before = message * link.s_per_byte;
+    run.bytes_before = message;
     run.link_before = link.transfer_s(message);
   }
   for (int replicas = 1; replicas <= most; ++replicas) {
@@ -193,9 +193,7 @@ std::optional<Parts> Cutter::within(double period) {
       for (int rank = 0; rank < ranks_; ++rank) extend(stages, layer, rank);
     }
   }
-  const auto reached = [&](int stages) {
-    return state(stages, layers_, ranks_).carry != k_none;
-  };
+  const auto reached = [&](int stages) { return state(stages, layers_, ranks_).carry != k_none; };
   if (depth_ == 1) return reached(0) ? std::optional(trace(0)) : std::nullopt;
   if (settings_.stages > 0) {
     return reached(settings_.stages) ? std::optional(trace(settings_.stages)) : std::nullopt;

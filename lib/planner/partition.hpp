@@ -26,7 +26,7 @@ struct CutSettings {
   double gap = 1;
   /// By layer: the stage that it has to be in, or -1; empty where all are free.
   std::vector<int> pins;
-  int stages = 0;       ///< how many; 0: any number
+  int stages = 0;        ///< how many; 0: any number
   bool replicas = true;  ///< stages may have several ranks
   /// By layer: whether a stage may begin with it; empty where all may.
   std::vector<bool> may_begin;

@@ -63,14 +63,15 @@ void check(const model::Profile& profile, int ranks, const SearchRequest& reques
                                  counted(ranks, "rank"), counted(layers, "layer")));
   }
   if (request.stages > std::min(ranks, layers)) {
-    throw InputError("", "stages", fmt::format("{} are more than there are {}", request.stages,
-                                               ranks < layers ? counted(ranks, "rank")
-                                                              : counted(layers, "layer")));
+    throw InputError(
+        "", "stages",
+        fmt::format("{} are more than there are {}", request.stages,
+                    ranks < layers ? counted(ranks, "rank") : counted(layers, "layer")));
   }
   if (!request.replicas && request.stages > 0 && request.stages != ranks) {
-    throw InputError("", "stages",
-                     fmt::format("must be {} where every stage has one rank, is {}", ranks,
-                                 request.stages));
+    throw InputError(
+        "", "stages",
+        fmt::format("must be {} where every stage has one rank, is {}", ranks, request.stages));
   }
   const int stages = request.stages > 0 ? request.stages : std::min(ranks, layers);
   int behind = 0;
@@ -79,8 +80,9 @@ void check(const model::Profile& profile, int ranks, const SearchRequest& reques
     if (pin < 0) continue;
     const std::string& name = profile.layers[layer].name;
     if (pin >= stages) {
-      throw InputError("", "pin", fmt::format("'{}' in stage {}: there are at most {}", name, pin,
-                                              counted(stages, "stage")));
+      throw InputError("", "pin",
+                       fmt::format("'{}' in stage {}: there are at most {}", name, pin,
+                                   counted(stages, "stage")));
     }
     if (pin < behind || pin > static_cast<int>(layer)) {
       throw InputError("", "pin",
@@ -121,17 +123,17 @@ std::vector<Setting> settings_of(const model::Profile& profile, const Cluster& c
           Setting setting;
           setting.costs = std::make_unique<CostModel>(profile, cluster, order, request.batch, m,
                                                       all ? ranks : std::max(m, k_few_ranks));
-          setting.estimator = std::make_unique<Estimator>(
-              *setting.costs, objective_of(request, schedule, policy));
+          setting.estimator =
+              std::make_unique<Estimator>(*setting.costs, objective_of(request, schedule, policy));
           settings.push_back(std::move(setting));
         }
       }
     }
   }
   if (settings.empty()) {
-    throw InputError("", "microbatches",
-                     fmt::format("are more than the {} of a batch",
-                                 counted(request.batch, "sample")));
+    throw InputError(
+        "", "microbatches",
+        fmt::format("are more than the {} of a batch", counted(request.batch, "sample")));
   }
   return settings;
 }
@@ -167,15 +169,17 @@ CutSettings cut_settings(const model::Profile& profile, const SearchRequest& req
       std::isfinite(request.memory_bytes)
           ? fmt::format("of {:.0f} MiB", std::floor(request.memory_bytes / k_mebibyte))
           : "of the cluster's ranks";
-  throw InputError("", "memory limit",
-                   fmt::format("no plan fits into that {}; the smallest that one fits is {:.0f} MiB",
-                               limit, std::ceil(least / k_mebibyte)));
+  throw InputError(
+      "", "memory limit",
+      fmt::format("no plan fits into that {}; the smallest that one fits is {:.0f} MiB", limit,
+                  std::ceil(least / k_mebibyte)));
 }
 
 /// Simulates as long as the effort lasts, and keeps the best.
 class Picker {
  public:
-  Picker(Judge judge, std::int64_t most_steps) : judge_(std::move(judge)), most_steps_(most_steps) {}
+  Picker(Judge judge, std::int64_t most_steps)
+      : judge_(std::move(judge)), most_steps_(most_steps) {}
 
   /// One plan at least, where it is not too large.
   bool may(const plan::Plan& plan) const {
@@ -232,12 +236,12 @@ class Refinement {
     for (bool moved = true; moved && left_;) {
       moved = false;
       for (std::size_t s = 0; s + 1 < sketch.parts.size(); ++s) {
-        for (const int step : {1, -1, 2, 3}) {
+        // The warm-ups up to stage s, or its own alone.
+        for (const auto& [step, from] : std::initializer_list<std::pair<int, std::size_t>>{
+                 {1, 0}, {1, s}, {-1, 0}, {-1, s}, {2, 0}, {3, 0}}) {
           Sketch next = sketch;
-          for (std::size_t t = 0; t <= s; ++t) next.warmups[t] += step;
-          const int least =
-              std::max(static_cast<int>(sketch.parts.size() - 1 - s), next.warmups[s + 1]);
-          if (next.warmups[s] < least || next.warmups[0] > estimator.most_warmup()) continue;
+          for (std::size_t t = from; t <= s; ++t) next.warmups[t] += step;
+          if (!possible(estimator, next.warmups)) continue;
           const double objective = simulate(estimator, next);
           if (objective >= now * (1 - 1e-9)) continue;
           now = objective;
@@ -250,12 +254,21 @@ class Refinement {
   }
 
  private:
+  static bool possible(const Estimator& estimator, const std::vector<int>& warmups) {
+    for (std::size_t s = 0; s + 1 < warmups.size(); ++s) {
+      if (warmups[s] < std::max(static_cast<int>(warmups.size() - 1 - s), warmups[s + 1])) {
+        return false;
+      }
+    }
+    return warmups.front() <= estimator.most_warmup();
+  }
+
   /// Infinite where it cannot be the best, or was looked at before.
   double simulate(const Estimator& estimator, const Sketch& sketch) {
     constexpr double k_nothing = std::numeric_limits<double>::infinity();
-    const double least = estimator.least_period_s(sketch.parts) *
-                         (1 + estimator.objective().kappa *
-                                  estimator.delay(sketch.parts, sketch.warmups));
+    const double least =
+        estimator.least_period_s(sketch.parts) *
+        (1 + estimator.objective().kappa * estimator.delay(sketch.parts, sketch.warmups));
     if (!left_ || !picker_.better(least) || !fits(estimator, sketch.parts, sketch.warmups)) {
       return k_nothing;
     }
@@ -308,8 +321,8 @@ PlanChoice search(const model::Profile& profile, const Cluster& cluster,
     return a.sketch.objective < b.sketch.objective;
   });
 
-  const bool thorough = few_cuts(static_cast<int>(profile.layers.size()), cluster.size(),
-                                 cuts.replicas);
+  const bool thorough =
+      few_cuts(static_cast<int>(profile.layers.size()), cluster.size(), cuts.replicas);
   Picker picker(Judge(profile, cluster, request.batch, request.staleness ? request.kappa : 0),
                 thorough ? k_thorough_steps : k_brisk_steps);
   if (request.communication) {

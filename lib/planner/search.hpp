@@ -25,10 +25,10 @@ struct SearchRequest {
   double memory_bytes = std::numeric_limits<double>::infinity();
   /// By layer: the stage that it has to be in, or -1; empty where all are free.
   std::vector<int> pins;
-  int stages = 0;        ///< how many; 0: any number
-  bool replicas = true;  ///< stages may have several ranks
+  int stages = 0;         ///< how many; 0: any number
+  bool replicas = true;   ///< stages may have several ranks
   bool recompute = true;  ///< stages may, where they do not fit the memory otherwise
-  bool reorder = false;  ///< ranks may also be taken in the order of their speed
+  bool reorder = false;   ///< ranks may also be taken in the order of their speed
   // Ablations: what the search is to know nothing of. What it finds is judged with all of it.
   bool staleness = true, communication = true, spare_warmup = true;
   /// Whether the plans of all baselines are among those it chooses from.
@@ -53,7 +53,8 @@ struct PlanChoice {
   double delay = 0;        ///< tau'
   double objective = 0;    ///< period (1 + kappa tau')
   /// No plan takes less: max(work of all layers / speed of all ranks, largest layer on the fastest
-  /// rank, shared among as many as there are microbatches where replicas are allowed), of an update.
+  /// rank, shared among as many as there are microbatches where replicas are allowed), of an
+  /// update.
   double bound_s = 0;
   std::vector<StageReport> stages;
   std::string limit;                 ///< what keeps it from the bound, in a line
