@@ -63,30 +63,6 @@ std::vector<int> replicas_for(const TrainOptions& options, const model::Model& m
   return replicas;
 }
 
-plan::Plan make_plan(const TrainOptions& options, const std::string& plan_text,
-                     const model::Model& model, int ranks) {
-  if (!options.plan.empty()) return plan::parse_plan(plan_text, options.plan, model, ranks);
-  plan::Plan plan =
-      plan::equal_flops_plan(model, {options.schedule, options.policy, options.microbatches,
-                                     replicas_for(options, model, ranks)});
-  plan::set_recompute(plan, options.recompute, "--recompute");
-  plan::validate(plan, model, ranks, "");
-  return plan;
-}
-
-/// Streams are the same in every epoch but for their numbers, so a few groups stand for all.
-void check_streams(const plan::Plan& plan, const std::string& file) {
-  const schedule::Segment segment = schedule::steady_segment(plan);
-  auto problem =
-      schedule::find_training_problem(plan, segment, 0, schedule::training_streams(plan, segment));
-  if (!problem) {
-    const std::int64_t count = segment.end_group * plan.microbatches;
-    problem =
-        schedule::find_evaluation_problem(plan, count, schedule::evaluation_streams(plan, count));
-  }
-  if (problem) throw InputError(file, "stages", "the plan cannot run: " + *problem);
-}
-
 std::size_t window_bytes(const TrainOptions& options) {
   return static_cast<std::size_t>(options.shuffle_window_mib) << 20U;
 }
@@ -209,6 +185,29 @@ void open_data(const TrainOptions& options, bool first_stage, TrainInputs& input
 }
 
 }  // namespace
+
+plan::Plan make_plan(const TrainOptions& options, const std::string& plan_text,
+                     const model::Model& model, int ranks) {
+  if (!options.plan.empty()) return plan::parse_plan(plan_text, options.plan, model, ranks);
+  plan::Plan plan =
+      plan::equal_flops_plan(model, {options.schedule, options.policy, options.microbatches,
+                                     replicas_for(options, model, ranks)});
+  plan::set_recompute(plan, options.recompute, "--recompute");
+  plan::validate(plan, model, ranks, "");
+  return plan;
+}
+
+void check_streams(const plan::Plan& plan, const std::string& file) {
+  const schedule::Segment segment = schedule::steady_segment(plan);
+  auto problem =
+      schedule::find_training_problem(plan, segment, 0, schedule::training_streams(plan, segment));
+  if (!problem) {
+    const std::int64_t count = segment.end_group * plan.microbatches;
+    problem =
+        schedule::find_evaluation_problem(plan, count, schedule::evaluation_streams(plan, count));
+  }
+  if (problem) throw InputError(file, "stages", "the plan cannot run: " + *problem);
+}
 
 TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world) {
   TrainInputs inputs;

@@ -27,6 +27,15 @@ struct TrainInputs {
   NormalisedImages train, test;  ///< on the first and last stage (labels); empty elsewhere
 };
 
+/// The plan in `plan_text` if --plan names its file, else the one that the options ask for, for so
+/// many ranks. Throws InputError.
+plan::Plan make_plan(const TrainOptions& options, const std::string& plan_text,
+                     const model::Model& model, int ranks);
+
+/// Throws InputError naming the plan's file if its streams would block or break its own rules.
+/// Streams are the same in every epoch but for their numbers, so a few groups stand for all.
+void check_streams(const plan::Plan& plan, const std::string& file);
+
 /// Collective. Model and plan are read by rank 0 alone, images by the ranks that need them.
 /// Whatever is wrong, all ranks throw the same AgreedError.
 TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world);

@@ -129,28 +129,6 @@ OptionGroup describe(TrainOptions& o, Raw& raw) {
   return all;
 }
 
-std::vector<int> parse_list(const std::string& text, const std::string& option) {
-  std::vector<int> numbers;
-  std::istringstream stream(text);
-  for (std::string word; std::getline(stream, word, ',');) {
-    std::size_t used = 0;
-    int number = 0;
-    try {
-      number = std::stoi(word, &used);
-    } catch (const std::exception&) {
-      used = 0;
-    }
-    if (used == 0 || used != word.size() || number < 1) {
-      throw InputError("", option, fmt::format("'{}' is not a list of counts such as 1,2,1", text));
-    }
-    numbers.push_back(number);
-  }
-  if (numbers.empty() || text.back() == ',') {
-    throw InputError("", option, fmt::format("'{}' is not a list of counts such as 1,2,1", text));
-  }
-  return numbers;
-}
-
 /// "norms", "biases" or both, separated by a comma.
 void parse_no_decay(const std::string& text, nn::OptimizerSettings& optimizer) {
   std::istringstream stream(text + ",");
@@ -214,17 +192,6 @@ void check_ranges(const TrainOptions& o) {
   }
 }
 
-void check_plan_alone(const TrainOptions& o, const po::variables_map& values) {
-  if (o.plan.empty()) return;
-  for (const char* option :
-       {"stages", "replicas", "schedule", "weights", "microbatches", "recompute"}) {
-    if (values.count(option) != 0 && !values[option].defaulted()) {
-      throw InputError("", fmt::format("--{}", option),
-                       fmt::format("contradicts --plan: change it in {}", o.plan));
-    }
-  }
-}
-
 /// What the chosen optimizer would ignore.
 void check_optimizer_alone(const TrainOptions& o, const po::variables_map& values) {
   using enum nn::OptimizerKind;
@@ -250,7 +217,7 @@ void translate(const Raw& raw, const po::variables_map& values, TrainOptions& o)
   o.optimizer.kind = nn::optimizer_named(raw.optimizer);
   o.learning_rate_kind = nn::learning_rate_named(raw.lr_schedule);
   if (values.count("no-decay") != 0) parse_no_decay(raw.no_decay, o.optimizer);
-  if (values.count("replicas") != 0) o.replicas = parse_list(raw.replicas, "--replicas");
+  if (values.count("replicas") != 0) o.replicas = parse_counts(raw.replicas, "--replicas");
   require(raw.seed >= 0, "--seed", raw.seed, "at least 0");
   o.seed = static_cast<std::uint64_t>(raw.seed);
   if (raw.progress == "live") {
@@ -265,6 +232,39 @@ void translate(const Raw& raw, const po::variables_map& values, TrainOptions& o)
 }
 
 }  // namespace
+
+std::vector<int> parse_counts(const std::string& text, const std::string& option) {
+  std::vector<int> numbers;
+  std::istringstream stream(text);
+  for (std::string word; std::getline(stream, word, ',');) {
+    std::size_t used = 0;
+    int number = 0;
+    try {
+      number = std::stoi(word, &used);
+    } catch (const std::exception&) {
+      used = 0;
+    }
+    if (used == 0 || used != word.size() || number < 1) {
+      throw InputError("", option, fmt::format("'{}' is not a list of counts such as 1,2,1", text));
+    }
+    numbers.push_back(number);
+  }
+  if (numbers.empty() || text.back() == ',') {
+    throw InputError("", option, fmt::format("'{}' is not a list of counts such as 1,2,1", text));
+  }
+  return numbers;
+}
+
+void check_plan_alone(const std::string& plan, const po::variables_map& values) {
+  if (plan.empty()) return;
+  for (const char* option :
+       {"stages", "replicas", "schedule", "weights", "microbatches", "recompute"}) {
+    if (values.count(option) != 0 && !values[option].defaulted()) {
+      throw InputError("", fmt::format("--{}", option),
+                       fmt::format("contradicts --plan: change it in {}", plan));
+    }
+  }
+}
 
 void check_run_options(const std::string& dtype, TrainOptions& o) {
   if (dtype == "float64") {
@@ -314,7 +314,7 @@ std::optional<TrainOptions> parse_train_options(const std::vector<std::string>& 
   const auto parsed = parse_words("train", words, all);
   if (!parsed) return std::nullopt;
   const po::variables_map& values = *parsed;
-  check_plan_alone(options, values);
+  check_plan_alone(options.plan, values);
   translate(raw, values, options);
   check_optimizer_alone(options, values);
   check_ranges(options);

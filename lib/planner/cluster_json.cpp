@@ -6,8 +6,8 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
-#include "base/counted.hpp"
 #include "model/field_reader.hpp"
 #include "model/object_reader.hpp"
 #include "planner/cluster.hpp"
@@ -18,27 +18,13 @@ namespace {
 using model::ObjectReader;
 using nlohmann::json;
 
-/// Whole numbers beyond it are not all float64.
-constexpr double k_most_bytes = 9007199254740992;  // 2^53
 constexpr std::size_t k_most_ends = 65536;
 constexpr double k_no_bound = std::numeric_limits<double>::infinity();
-
-double required_number(ObjectReader& reader, const std::string& field, double at_least,
-                       double below = k_no_bound) {
-  reader.require(field);
-  return reader.optional_number(field, 0, at_least, below);
-}
 
 double positive(ObjectReader& reader, const std::string& field, double fallback) {
   const double number = reader.optional_number(field, fallback, 0, k_no_bound);
   if (number == 0) reader.refuse(field, "must be above 0, is 0");
   return number;
-}
-
-const json& required_array(ObjectReader& reader, const std::string& field) {
-  const json& value = reader.require(field);
-  if (!value.is_array()) reader.refuse(field, "must be an array");
-  return value;
 }
 
 /// Numbers of things by their names.
@@ -70,9 +56,7 @@ ClusterRank read_rank(const json& object, const std::string& file, std::size_t i
   names.add(reader, "name", rank.name);
   rank.slowdown = positive(reader, "slowdown", 1);
   if (reader.find("memory_bytes") != nullptr) {
-    const double bytes = required_number(reader, "memory_bytes", 1, k_most_bytes);
-    if (bytes != std::floor(bytes)) reader.refuse("memory_bytes", "must be a whole number");
-    rank.memory_bytes = static_cast<std::int64_t>(bytes);
+    rank.memory_bytes = reader.required_count("memory_bytes", 1);
   }
   reader.done();
   return rank;
@@ -96,7 +80,7 @@ ClusterLink read_link(const json& object, const std::string& file, std::size_t i
                                              : fmt::format("{}-{}", reader.required_string("from"),
                                                            reader.required_string("to"));
   names.add(reader, "name", link.name);
-  link.latency_s = required_number(reader, "latency_s", 0);
+  link.latency_s = reader.required_number("latency_s", 0, k_no_bound);
   reader.require("bytes_per_s");
   link.bytes_per_s = positive(reader, "bytes_per_s", 1);
   link.full_duplex = reader.optional_bool("full_duplex", true);
@@ -118,13 +102,13 @@ Interference read_event(const json& object, const std::string& file, std::size_t
   event.of = of_rank ? Interference::Of::rank : Interference::Of::link;
   event.index = (of_rank ? ranks : links).find(name);
   if (event.index < 0) reader.refuse(field, fmt::format("there is no {} '{}'", field, name));
-  event.start_s = required_number(reader, "start_s", 0);
-  event.end_s = required_number(reader, "end_s", 0);
+  event.start_s = reader.required_number("start_s", 0, k_no_bound);
+  event.end_s = reader.required_number("end_s", 0, k_no_bound);
   if (event.end_s <= event.start_s) {
     reader.refuse("end_s",
                   fmt::format("must be after start_s {}, is {}", event.start_s, event.end_s));
   }
-  event.slowdown = required_number(reader, "slowdown", 1);
+  event.slowdown = reader.required_number("slowdown", 1, k_no_bound);
   reader.done();
   return event;
 }
@@ -176,13 +160,13 @@ void check_reach(const ObjectReader& reader, const Cluster& cluster) {
 
 void read_ends(ObjectReader& reader, const std::string& file, Cluster& cluster, Names& ranks,
                Names& ends) {
-  for (const json& object : required_array(reader, "ranks")) {
+  for (const json& object : reader.required_array("ranks")) {
     cluster.ranks.push_back(read_rank(object, file, cluster.ranks.size(), ends));
     ranks.add(reader, "ranks", cluster.ranks.back().name);
   }
   if (cluster.ranks.empty()) reader.refuse("ranks", "is empty");
   if (reader.find("switches") != nullptr) {
-    for (const json& name : required_array(reader, "switches")) {
+    for (const json& name : reader.required_array("switches")) {
       const std::string field = fmt::format("switches[{}]", cluster.switches.size());
       if (!name.is_string()) reader.refuse(field, "must be a string, is " + model::shown(name));
       cluster.switches.push_back(name.get<std::string>());
@@ -203,11 +187,11 @@ Cluster parse_cluster(std::string_view json_text, const std::string& file) {
   cluster.name = reader.required_string("name");
   Names ranks, ends, links;
   read_ends(reader, file, cluster, ranks, ends);
-  for (const json& object : required_array(reader, "links")) {
+  for (const json& object : reader.required_array("links")) {
     cluster.links.push_back(read_link(object, file, cluster.links.size(), ends, links));
   }
   if (reader.find("events") != nullptr) {
-    for (const json& object : required_array(reader, "events")) {
+    for (const json& object : reader.required_array("events")) {
       cluster.events.push_back(read_event(object, file, cluster.events.size(), ranks, links));
     }
   }

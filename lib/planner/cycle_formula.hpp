@@ -11,8 +11,10 @@ namespace dynpipe::planner {
 /// backward, which is W_j microbatches behind, the backwards up to i, whose next forward is that of
 /// microbatch k + W_i - W_j + 1. Longer chains are made of these.
 ///
-/// Exact where messages of a link do not share it (each takes C, however many), all microbatches
-/// take the same, transfers go on while ranks compute, and updates take nothing.
+/// Exact where messages of a link do not share it (each takes C, however many) and C is no more
+/// than the T of either end (receives are posted one microbatch ahead: a longer transfer may wait
+/// for its receive), all microbatches take the same, transfers go on while ranks compute, and
+/// updates take nothing. M makes no difference.
 ///
 /// `stage_s`: T_s, S of them; `link_s`: C between stages s and s + 1, S - 1 of them; `warmups`:
 /// W_s, falling or level, S of them. O(S^2). Throws std::logic_error for other lengths.

@@ -99,7 +99,8 @@ Routes::Step Routes::next_step(int end, int destination) const {
   for (const Step& step : steps_[static_cast<std::size_t>(end)]) {
     const Distance there = distances_[static_cast<std::size_t>(step.to)];
     const double latency_s = cluster_.links[static_cast<std::size_t>(step.link)].latency_s;
-    if (there.links + 1 == here.links && about_equal(there.latency_s + latency_s, here.latency_s)) {
+    if (there.latency_s < k_far && there.links + 1 == here.links &&
+        about_equal(there.latency_s + latency_s, here.latency_s)) {
       equal.push_back(step);
     }
   }

@@ -39,9 +39,7 @@ void Transfers::plan_capacity_changes() {
 }
 
 double Transfers::after_latency_s(const Route& route, double depart_s) const {
-  if (changes_.empty()) return depart_s + route.latency_s;
-  const auto steady = [&](int c) { return links_[static_cast<std::size_t>(c / 2)].steady(); };
-  if (std::ranges::all_of(route.channels, steady)) return depart_s + route.latency_s;
+  // Link by link also where nothing disturbs: the same rounding whatever is to come.
   double now_s = depart_s;
   for (int c : route.channels) {
     const auto l = static_cast<std::size_t>(c / 2);
