@@ -40,6 +40,7 @@ int run_alone(const std::function<void()>& body);
 int train(int argc, char** argv);
 int doctor(int argc, char** argv);
 int simulate(int argc, char** argv);
+int plan(int argc, char** argv);
 int data(int argc, char** argv);
 
 }  // namespace dynpipe::cli

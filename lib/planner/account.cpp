@@ -69,7 +69,9 @@ double bound_s(const Seen& seen, const Cluster& cluster, const SearchRequest& re
     return m * costs.work_s(first, last) + costs.update_s(first, last);
   };
   double fastest = std::numeric_limits<double>::infinity();
-  for (const ClusterRank& rank : cluster.ranks) fastest = std::min(fastest, rank.slowdown);
+  for (const int rank : costs.order()) {
+    fastest = std::min(fastest, cluster.ranks[at(rank)].slowdown);
+  }
   double bound = all(0, costs.layers() - 1) / costs.speed(0, costs.ranks());
   const int sharing = request.replicas ? std::min(m, costs.ranks()) : 1;
   for (int layer = 0; layer < costs.layers(); ++layer) {

@@ -48,10 +48,10 @@ Parts balanced_parts(const std::vector<double>& costs, int ranks) {
 
 std::optional<Parts> programmed_parts(CutRule rule, const model::Profile& profile,
                                       const Cluster& cluster, const BaselineRequest& request) {
-  std::vector<int> order(cluster.ranks.size());
+  std::vector<int> order(static_cast<std::size_t>(request.ranks));
   std::iota(order.begin(), order.end(), 0);
   const int most =
-      cluster.size() <= 64 ? cluster.size() : std::min(cluster.size(), request.microbatches);
+      request.ranks <= 64 ? request.ranks : std::min(request.ranks, request.microbatches);
   const CostModel costs(profile, cluster, order, request.batch, request.microbatches, most);
   Objective objective;
   objective.recompute = false;
@@ -75,7 +75,7 @@ Cluster of_equal_ranks(Cluster cluster) {
 std::optional<Parts> parts_for(Baseline baseline, const model::Profile& profile,
                                const Cluster& cluster, const BaselineRequest& request) {
   const auto layers = static_cast<int>(profile.layers.size());
-  const int ranks = cluster.size();
+  const int ranks = request.ranks;
   switch (baseline) {
     case Baseline::uniform:
       return uniform_parts(layers, ranks);

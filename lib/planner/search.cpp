@@ -38,11 +38,11 @@ struct Candidate {
   Sketch sketch;
 };
 
-std::vector<std::vector<int>> orders_of(const Cluster& cluster, bool reorder) {
-  std::vector<int> given(cluster.ranks.size());
+std::vector<std::vector<int>> orders_of(const Cluster& cluster, const SearchRequest& request) {
+  std::vector<int> given(static_cast<std::size_t>(ranks_of(cluster, request)));
   std::iota(given.begin(), given.end(), 0);
   std::vector<std::vector<int>> orders = {given};
-  if (!reorder) return orders;
+  if (!request.reorder) return orders;
   const auto slowdown = [&](int rank) {
     return cluster.ranks[static_cast<std::size_t>(rank)].slowdown;
   };
@@ -108,7 +108,7 @@ Objective objective_of(const SearchRequest& request, plan::Schedule schedule,
 std::vector<Setting> settings_of(const model::Profile& profile, const Cluster& cluster,
                                  const SearchRequest& request) {
   std::vector<Setting> settings;
-  for (const std::vector<int>& order : orders_of(cluster, request.reorder)) {
+  for (const std::vector<int>& order : orders_of(cluster, request)) {
     for (const int m : request.microbatches) {
       if (m > request.batch) continue;
       for (const plan::Schedule schedule : request.schedules) {
@@ -117,7 +117,7 @@ std::vector<Setting> settings_of(const model::Profile& profile, const Cluster& c
           if (schedule != plan::Schedule::asynchronous && policy != request.policies.front()) {
             continue;
           }
-          const int ranks = cluster.size();
+          const int ranks = ranks_of(cluster, request);
           const auto layers = static_cast<std::int64_t>(profile.layers.size());
           const bool all = ranks <= k_few_ranks || ranks > layers * m;
           Setting setting;
@@ -291,7 +291,8 @@ class Refinement {
 void try_baselines(const model::Profile& profile, const Cluster& cluster,
                    const SearchRequest& request, Picker& picker) {
   const plan::Plan& own = picker.best().plan;
-  const BaselineRequest like{request.batch, own.microbatches, own.policy, request.layer_flops};
+  const BaselineRequest like{request.batch, ranks_of(cluster, request), own.microbatches,
+                             own.policy, request.layer_flops};
   for (const Baseline baseline : k_baselines) {
     const auto plan = baseline_plan(baseline, profile, cluster, like);
     if (!plan || !permitted(*plan, profile, cluster, request)) continue;
@@ -307,9 +308,10 @@ void try_baselines(const model::Profile& profile, const Cluster& cluster,
 
 PlanChoice search(const model::Profile& profile, const Cluster& cluster,
                   const SearchRequest& request) {
-  check(profile, cluster.size(), request);
+  const int ranks = ranks_of(cluster, request);
+  check(profile, ranks, request);
   const std::vector<Setting> settings = settings_of(profile, cluster, request);
-  const CutSettings cuts = cut_settings(profile, request, cluster.size());
+  const CutSettings cuts = cut_settings(profile, request, ranks);
   std::vector<Candidate> found;
   for (const Setting& setting : settings) {
     for (Sketch& sketch : candidates(*setting.estimator, cuts, k_sketches)) {
@@ -321,8 +323,7 @@ PlanChoice search(const model::Profile& profile, const Cluster& cluster,
     return a.sketch.objective < b.sketch.objective;
   });
 
-  const bool thorough =
-      few_cuts(static_cast<int>(profile.layers.size()), cluster.size(), cuts.replicas);
+  const bool thorough = few_cuts(static_cast<int>(profile.layers.size()), ranks, cuts.replicas);
   Picker picker(Judge(profile, cluster, request.batch, request.staleness ? request.kappa : 0),
                 thorough ? k_thorough_steps : k_brisk_steps);
   if (request.communication) {
@@ -337,6 +338,27 @@ PlanChoice search(const model::Profile& profile, const Cluster& cluster,
   }
   if (request.baselines) try_baselines(profile, cluster, request, picker);
   return account_of(picker.best(), profile, cluster, request);
+}
+
+std::optional<FewerRanks> better_with_fewer(const PlanChoice& choice, const model::Profile& profile,
+                                            const Cluster& cluster, const SearchRequest& request) {
+  SearchRequest fewer = request;
+  fewer.microbatches = {choice.plan.microbatches};
+  fewer.schedules = {choice.plan.schedule};
+  fewer.policies = {choice.plan.policy};
+  const int all = ranks_of(cluster, request);
+  std::optional<FewerRanks> best;
+  for (const int ranks : {all - 1, all - all / 4, all / 2, all / 4, 1}) {
+    if (ranks < 1 || ranks >= all || (request.stages > 0 && ranks < request.stages)) continue;
+    fewer.ranks = ranks;
+    const std::vector<Setting> settings = settings_of(profile, cluster, fewer);
+    const CutSettings cuts = cut_settings(profile, fewer, ranks);
+    for (const Sketch& sketch : candidates(*settings.front().estimator, cuts, 1)) {
+      const double gain = 1 - sketch.objective / choice.objective;
+      if (gain > 0.01 && (!best || gain > best->gain)) best = {ranks, gain};
+    }
+  }
+  return best;
 }
 
 }  // namespace dynpipe::planner

@@ -16,6 +16,7 @@ namespace dynpipe::planner {
 /// What a plan is searched for.
 struct SearchRequest {
   std::int64_t batch = 1;               ///< samples of an update
+  int ranks = 0;                        ///< of the cluster the first; 0: all
   std::vector<int> microbatches = {8};  ///< M to choose from
   std::vector<plan::Schedule> schedules = {plan::Schedule::asynchronous};
   std::vector<plan::WeightPolicy> policies = {plan::WeightPolicy::double_buffer};
@@ -46,6 +47,10 @@ struct StageReport {
   int delay = 0;
 };
 
+inline int ranks_of(const Cluster& cluster, const SearchRequest& request) {
+  return request.ranks > 0 ? request.ranks : cluster.size();
+}
+
 struct PlanChoice {
   plan::Plan plan;
   double period_s = 0;     ///< of an update
@@ -71,6 +76,15 @@ struct PlanChoice {
 /// least that something does).
 PlanChoice search(const model::Profile& profile, const Cluster& cluster,
                   const SearchRequest& request);
+
+/// Of fewer ranks, the first of the cluster, whether some would have a lower objective than
+/// `choice`: their number and by what part, by formula. Empty where the count is right.
+struct FewerRanks {
+  int ranks;
+  double gain;
+};
+std::optional<FewerRanks> better_with_fewer(const PlanChoice& choice, const model::Profile& profile,
+                                            const Cluster& cluster, const SearchRequest& request);
 
 /// The same account of a plan that is given, such as a baseline's.
 PlanChoice judged(const plan::Plan& plan, const model::Profile& profile, const Cluster& cluster,
