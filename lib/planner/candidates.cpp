@@ -89,65 +89,6 @@ class AllCuts {
   Parts parts_;
 };
 
-/// Cuts one small step away.
-std::vector<Parts> neighbours(const Parts& parts, const CutSettings& settings) {
-  std::vector<Parts> found;
-  const auto stages = static_cast<int>(parts.size());
-  for (int s = 0; s + 1 < stages; ++s) {
-    const Part& left = parts[at(s)];
-    const Part& right = parts[at(s + 1)];
-    const auto with = [&](int layers, int ranks) {
-      Parts moved = parts;
-      moved[at(s)].last += layers;
-      moved[at(s + 1)].first += layers;
-      moved[at(s)].replicas += ranks;
-      moved[at(s + 1)].begin += ranks;
-      moved[at(s + 1)].replicas -= ranks;
-      found.push_back(std::move(moved));
-    };
-    const int down = left.last > left.first ? -1 : 0;
-    const int up = right.last > right.first ? 1 : 0;
-    if (down != 0) with(down, 0);
-    if (up != 0) with(up, 0);
-    if (!settings.replicas) continue;
-    for (int layers = down; layers <= up; ++layers) {
-      if (left.replicas > 1) with(layers, -1);
-      if (right.replicas > 1) with(layers, 1);
-    }
-    if (settings.stages == 0) {
-      Parts merged = parts;
-      merged[at(s)].last = right.last;
-      merged[at(s)].replicas += right.replicas;
-      merged.erase(merged.begin() + s + 1);
-      found.push_back(std::move(merged));
-    }
-  }
-  for (int s = 0; s < stages && settings.replicas && settings.stages == 0; ++s) {
-    const Part& part = parts[at(s)];
-    if (part.replicas == 1 || part.first == part.last) continue;
-    for (const int replicas : {1, part.replicas / 2, part.replicas - 1}) {
-      const int middle = part.first + (part.last - part.first + 1) * replicas / part.replicas - 1;
-      Parts split = parts;
-      Part behind = part;
-      split[at(s)].last = std::clamp(middle, part.first, part.last - 1);
-      split[at(s)].replicas = std::max(1, replicas);
-      behind.first = split[at(s)].last + 1;
-      behind.begin += split[at(s)].replicas;
-      behind.replicas -= split[at(s)].replicas;
-      split.insert(split.begin() + s + 1, behind);
-      found.push_back(std::move(split));
-    }
-  }
-  return found;
-}
-
-bool allowed(const Parts& parts, const Cutter& cutter) {
-  for (std::size_t s = 0; s < parts.size(); ++s) {
-    if (!cutter.allowed(static_cast<int>(s), parts[s].first, parts[s].last)) return false;
-  }
-  return true;
-}
-
 const Sketch* best_of(const std::vector<Sketch>& sketches) {
   const auto best =
       std::min_element(sketches.begin(), sketches.end(),
@@ -163,7 +104,7 @@ void climb(const Estimator& estimator, const CutSettings& settings, const Cutter
     Sketch best = from;
     for (const Parts& parts : neighbours(from.parts, settings)) {
       if (effort <= 0) break;
-      if (!allowed(parts, cutter)) continue;
+      if (!cutter.allowed(parts)) continue;
       --effort;
       if (estimator.least_period_s(parts) >= best.objective) continue;
       std::vector<Sketch> options = estimator.options(parts);
@@ -221,6 +162,57 @@ void add_programmed(const Estimator& cutting, const Estimator& estimator,
 }
 
 }  // namespace
+
+std::vector<Parts> neighbours(const Parts& parts, const CutSettings& settings) {
+  std::vector<Parts> found;
+  const auto stages = static_cast<int>(parts.size());
+  for (int s = 0; s + 1 < stages; ++s) {
+    const Part& left = parts[at(s)];
+    const Part& right = parts[at(s + 1)];
+    const auto with = [&](int layers, int ranks) {
+      Parts moved = parts;
+      moved[at(s)].last += layers;
+      moved[at(s + 1)].first += layers;
+      moved[at(s)].replicas += ranks;
+      moved[at(s + 1)].begin += ranks;
+      moved[at(s + 1)].replicas -= ranks;
+      found.push_back(std::move(moved));
+    };
+    const int down = left.last > left.first ? -1 : 0;
+    const int up = right.last > right.first ? 1 : 0;
+    if (down != 0) with(down, 0);
+    if (up != 0) with(up, 0);
+    if (!settings.replicas) continue;
+    for (int layers = down; layers <= up; ++layers) {
+      if (left.replicas > 1) with(layers, -1);
+      if (right.replicas > 1) with(layers, 1);
+    }
+    if (settings.stages == 0) {
+      Parts merged = parts;
+      merged[at(s)].last = right.last;
+      merged[at(s)].replicas += right.replicas;
+      merged.erase(merged.begin() + s + 1);
+      found.push_back(std::move(merged));
+    }
+  }
+  for (int s = 0; s < stages && settings.replicas && settings.stages == 0; ++s) {
+    const Part& part = parts[at(s)];
+    if (part.replicas == 1 || part.first == part.last) continue;
+    for (const int replicas : {1, part.replicas / 2, part.replicas - 1}) {
+      const int middle = part.first + (part.last - part.first + 1) * replicas / part.replicas - 1;
+      Parts split = parts;
+      Part behind = part;
+      split[at(s)].last = std::clamp(middle, part.first, part.last - 1);
+      split[at(s)].replicas = std::max(1, replicas);
+      behind.first = split[at(s)].last + 1;
+      behind.begin += split[at(s)].replicas;
+      behind.replicas -= split[at(s)].replicas;
+      split.insert(split.begin() + s + 1, behind);
+      found.push_back(std::move(split));
+    }
+  }
+  return found;
+}
 
 bool few_cuts(int layers, int ranks, bool replicas) {
   // (layers - 1 choose ranks - 1); with replicas all of fewer stages too, with their ranks.

@@ -53,6 +53,13 @@ bool Cutter::allowed(int stage, int first, int last) const {
   return true;
 }
 
+bool Cutter::allowed(const Parts& parts) const {
+  for (std::size_t s = 0; s < parts.size(); ++s) {
+    if (!allowed(static_cast<int>(s), parts[s].first, parts[s].last)) return false;
+  }
+  return true;
+}
+
 /// The first layer that a stage from `first` on may end with, if the ranks left are to do the rest
 /// in time.
 int Cutter::first_last(int first, int ranks_used) const {

@@ -50,6 +50,7 @@ class Cutter {
 
   /// Whether a stage number may be these layers (pins and `may_begin`).
   bool allowed(int stage, int first, int last) const;
+  bool allowed(const Parts& parts) const;
   /// Whether memory keeps some cuts out.
   bool limited() const { return limited_; }
 

@@ -20,9 +20,16 @@ namespace {
 using base::counted;
 using base::InputError;
 
-/// Instructions that the simulator may run to pick one: where all cuts are compared, and else.
+/// Instructions that the simulator may run to pick one: where all cuts are compared, and else for
+/// each schedule, policy and number of microbatches.
 constexpr std::int64_t k_thorough_steps = 2'000'000;
-constexpr std::int64_t k_brisk_steps = 30'000;
+constexpr std::int64_t k_brisk_steps = 40'000;
+/// The part of it for what the formula thinks best; the rest goes on from the best of that.
+constexpr double k_first_part = 0.5;
+/// By formula a cut may be so much worse than the best simulated one and still be looked at.
+constexpr double k_doubt = 1.1;
+/// The same for the best of a setting against the best of all.
+constexpr double k_hope = 1.3;
 constexpr std::size_t k_sketches = 1000;
 /// Replicas a stage that cuts are programmed for, at least.
 constexpr int k_few_ranks = 16;
@@ -37,6 +44,29 @@ struct Candidate {
   const Estimator* estimator;
   Sketch sketch;
 };
+
+void sort_by_formula(std::vector<Candidate>& candidates) {
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) {
+                     return a.sketch.objective < b.sketch.objective;
+                   });
+}
+
+/// The best of every setting first.
+void put_leaders_first(std::vector<Candidate>& sorted) {
+  if (sorted.empty()) return;
+  const double hopeful = k_hope * sorted.front().sketch.objective;
+  std::set<const Estimator*> led;
+  std::vector<Candidate> leaders, others;
+  for (Candidate& candidate : sorted) {
+    const bool leads =
+        candidate.sketch.objective <= hopeful && led.insert(candidate.estimator).second;
+    (leads ? leaders : others).push_back(std::move(candidate));
+  }
+  leaders.insert(leaders.end(), std::make_move_iterator(others.begin()),
+                 std::make_move_iterator(others.end()));
+  sorted = std::move(leaders);
+}
 
 std::vector<std::vector<int>> orders_of(const Cluster& cluster, const SearchRequest& request) {
   std::vector<int> given(static_cast<std::size_t>(ranks_of(cluster, request)));
@@ -192,6 +222,7 @@ class Picker {
     if (better(judgement.objective)) best_ = {plan, judgement, baseline, judgement.objective};
     return judgement.objective;
   }
+  std::int64_t steps() const { return judge_.steps(); }
   bool better(double objective) const { return objective < best_.objective * (1 - 1e-9); }
   /// Takes one that was not simulated.
   void believe(const plan::Plan& plan, double objective) { best_ = {plan, {}, {}, objective}; }
@@ -223,14 +254,45 @@ class Refinement {
  public:
   Refinement(Picker& picker, bool thorough) : picker_(picker), thorough_(thorough) {}
 
-  /// Whether there is effort left.
-  bool start(const Candidate& candidate) {
+  /// Simulates what the formula thinks best.
+  void run(const std::vector<Candidate>& candidates, std::int64_t most_steps) {
+    const auto first =
+        thorough_ ? most_steps
+                  : static_cast<std::int64_t>(k_first_part * static_cast<double>(most_steps));
+    for (const Candidate& candidate : candidates) {
+      if (!left_ || (picker_.steps() > 0 && picker_.steps() >= first)) break;
+      const double objective = simulate(candidate);
+      if (thorough_) mend_warmups(candidate, objective);
+    }
+  }
+
+  /// From the best one on, cuts and warm-ups one step away, as long as one is better.
+  void climb(const CutSettings& settings) {
+    while (left_ && best_) {
+      const Candidate from = *best_;
+      const Estimator& estimator = *from.estimator;
+      const Cutter cutter(estimator, settings);
+      mend_warmups(from, picker_.best().objective);
+      std::vector<Candidate> near;
+      for (const Parts& parts : neighbours(from.sketch.parts, settings)) {
+        if (!cutter.allowed(parts)) continue;
+        for (Sketch& sketch : estimator.options(parts)) {
+          if (sketch.objective > k_doubt * picker_.best().objective) continue;
+          near.push_back({from.estimator, std::move(sketch)});
+        }
+      }
+      sort_by_formula(near);
+      for (const Candidate& candidate : near) simulate(candidate);
+      if (best_->sketch.parts == from.sketch.parts) break;
+    }
+  }
+
+  /// Warm-ups next to those of a sketch, as long as one is better.
+  void mend_warmups(const Candidate& candidate, double now) {
     const Estimator& estimator = *candidate.estimator;
-    double now = simulate(estimator, candidate.sketch);
-    if (!thorough_ || !std::isfinite(now)) return left_;
-    if (!estimator.objective().spare_warmup ||
+    if (!std::isfinite(now) || !estimator.objective().spare_warmup ||
         estimator.objective().schedule == plan::Schedule::gpipe) {
-      return left_;
+      return;
     }
     Sketch sketch = candidate.sketch;
     for (bool moved = true; moved && left_;) {
@@ -242,7 +304,7 @@ class Refinement {
           Sketch next = sketch;
           for (std::size_t t = from; t <= s; ++t) next.warmups[t] += step;
           if (!possible(estimator, next.warmups)) continue;
-          const double objective = simulate(estimator, next);
+          const double objective = simulate({&estimator, next});
           if (objective >= now * (1 - 1e-9)) continue;
           now = objective;
           sketch = std::move(next);
@@ -250,7 +312,6 @@ class Refinement {
         }
       }
     }
-    return left_;
   }
 
  private:
@@ -264,7 +325,9 @@ class Refinement {
   }
 
   /// Infinite where it cannot be the best, or was looked at before.
-  double simulate(const Estimator& estimator, const Sketch& sketch) {
+  double simulate(const Candidate& candidate) {
+    const Estimator& estimator = *candidate.estimator;
+    const Sketch& sketch = candidate.sketch;
     constexpr double k_nothing = std::numeric_limits<double>::infinity();
     const double least =
         estimator.least_period_s(sketch.parts) *
@@ -279,27 +342,33 @@ class Refinement {
     if (!seen_.insert({&estimator, std::move(key)}).second) return k_nothing;
     const plan::Plan plan = estimator.plan_of(sketch);
     left_ = picker_.may(plan);
-    return left_ ? picker_.consider(plan) : k_nothing;
+    if (!left_) return k_nothing;
+    const double best = picker_.best().objective;
+    const double objective = picker_.consider(plan);
+    if (picker_.best().objective < best) best_ = candidate;
+    return objective;
   }
 
   Picker& picker_;
   bool thorough_;
-  bool left_ = true;
+  bool left_ = true;  ///< effort
+  std::optional<Candidate> best_;
   std::set<std::pair<const Estimator*, std::vector<int>>> seen_;
 };
 
 void try_baselines(const model::Profile& profile, const Cluster& cluster,
                    const SearchRequest& request, Picker& picker) {
-  const plan::Plan& own = picker.best().plan;
-  const BaselineRequest like{request.batch, ranks_of(cluster, request), own.microbatches,
-                             own.policy, request.layer_flops};
-  for (const Baseline baseline : k_baselines) {
-    const auto plan = baseline_plan(baseline, profile, cluster, like);
-    if (!plan || !permitted(*plan, profile, cluster, request)) continue;
-    const double least = least_objective(*plan, profile, cluster, request);
-    if (!picker.better(least)) continue;
-    if (Judge::steps_of(*plan) <= k_most_steps && picker.best().judgement) {
-      picker.consider(*plan, baseline);
+  for (const int m : request.microbatches) {
+    if (m > request.batch) continue;
+    const BaselineRequest like{request.batch, ranks_of(cluster, request), m,
+                               request.policies.front(), request.layer_flops};
+    for (const Baseline baseline : k_baselines) {
+      const auto plan = baseline_plan(baseline, profile, cluster, like);
+      if (!plan || !permitted(*plan, profile, cluster, request)) continue;
+      if (!picker.better(least_objective(*plan, profile, cluster, request))) continue;
+      if (Judge::steps_of(*plan) <= k_most_steps && picker.best().judgement) {
+        picker.consider(*plan, baseline);
+      }
     }
   }
 }
@@ -319,18 +388,18 @@ PlanChoice search(const model::Profile& profile, const Cluster& cluster,
     }
   }
   if (found.empty()) refuse(settings, cuts, request);
-  std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
-    return a.sketch.objective < b.sketch.objective;
-  });
+  sort_by_formula(found);
+  put_leaders_first(found);
 
   const bool thorough = few_cuts(static_cast<int>(profile.layers.size()), ranks, cuts.replicas);
+  const std::int64_t most_steps =
+      thorough ? k_thorough_steps : k_brisk_steps * static_cast<std::int64_t>(settings.size());
   Picker picker(Judge(profile, cluster, request.batch, request.staleness ? request.kappa : 0),
-                thorough ? k_thorough_steps : k_brisk_steps);
+                most_steps);
   if (request.communication) {
     Refinement refinement(picker, thorough);
-    for (const Candidate& candidate : found) {
-      if (!refinement.start(candidate)) break;
-    }
+    refinement.run(found, most_steps);
+    refinement.climb(cuts);
   }
   if (!picker.best().judgement) {
     const Candidate& first = found.front();

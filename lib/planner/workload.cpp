@@ -16,8 +16,7 @@ MicrobatchWork microbatch_work(const model::Profile& profile, const plan::Stage&
     work.backward_weight_s += times.backward_weight_s;
   }
   if (!last_stage) {
-    work.output_bytes =
-        samples * profile.layers[static_cast<std::size_t>(stage.last)].output_bytes;
+    work.output_bytes = samples * profile.layers[static_cast<std::size_t>(stage.last)].output_bytes;
   }
   return work;
 }
