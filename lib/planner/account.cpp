@@ -163,10 +163,6 @@ PlanChoice judged(const plan::Plan& plan, const model::Profile& profile, const C
 
 bool permitted(const plan::Plan& plan, const model::Profile& profile, const Cluster& cluster,
                const SearchRequest& request) {
-  if (std::find(request.schedules.begin(), request.schedules.end(), plan.schedule) ==
-      request.schedules.end()) {
-    return false;
-  }
   if (request.stages > 0 && plan.size() != request.stages) return false;
   const Seen seen(plan, profile, cluster, request);
   for (int s = 0; s < plan.size(); ++s) {
@@ -183,15 +179,22 @@ bool permitted(const plan::Plan& plan, const model::Profile& profile, const Clus
   return true;
 }
 
-double least_objective(const plan::Plan& plan, const model::Profile& profile,
-                       const Cluster& cluster, const SearchRequest& request) {
+bool allows(const SearchRequest& request, plan::Schedule schedule) {
+  return std::find(request.schedules.begin(), request.schedules.end(), schedule) !=
+         request.schedules.end();
+}
+
+Expectation expectation_of(const plan::Plan& plan, const model::Profile& profile,
+                           const Cluster& cluster, const SearchRequest& request) {
   const Seen seen(plan, profile, cluster, request);
   double busiest = 0;
   for (int s = 0; s < plan.size(); ++s) {
     busiest = std::max(busiest, compute_s(seen, plan, cluster, s));
   }
-  return busiest * plan.microbatches *
-         (1 + (request.staleness ? request.kappa : 0) * delay_of(plan, profile));
+  const double kappa = request.staleness ? request.kappa : 0;
+  const double counted = 1 + kappa * delay_of(plan, profile);
+  return {seen.estimator.period_s(seen.parts, seen.warmups) * counted,
+          busiest * plan.microbatches * counted};
 }
 
 }  // namespace dynpipe::planner

@@ -29,6 +29,10 @@ constexpr Baseline k_baselines[] = {Baseline::uniform,         Baseline::flops,
 std::string_view name_of(Baseline baseline);
 std::optional<Baseline> baseline_named(std::string_view name);
 
+constexpr plan::Schedule schedule_of(Baseline baseline) {
+  return baseline == Baseline::gpipe ? plan::Schedule::gpipe : plan::Schedule::asynchronous;
+}
+
 struct BaselineRequest {
   std::int64_t batch = 1;
   int ranks = 1;  ///< of the cluster the first

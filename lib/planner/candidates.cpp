@@ -9,6 +9,8 @@ namespace {
 constexpr double k_few_cuts = 12'000;
 /// Cuts whose busiest rank alone takes so much longer than the best estimate are not looked into.
 constexpr double k_hopeless = 1.5;
+/// On more, cuts are looked for at the least period alone.
+constexpr int k_many_ranks = 128;
 /// Accuracy of the period that a cut is bisected to.
 constexpr double k_tolerance = 0.004;
 
@@ -144,6 +146,7 @@ std::vector<Parts> programmed_cuts(const Estimator& estimator, const CutSettings
     if (!best) continue;
     add(std::move(best->parts));
     for (const double room : {1.02, 1.06, 1.2}) {
+      if (estimator.costs().ranks() > k_many_ranks) break;
       if (auto parts = cutter.within(best->period_s * room)) add(std::move(*parts));
     }
   }

@@ -66,7 +66,9 @@ CostModel::CostModel(const model::Profile& profile, const Cluster& cluster, std:
     const ClusterRank& described = cluster.ranks[at(rank)];
     push_sum(speed_, 1 / described.slowdown);
     slowdowns_.push_back(described.slowdown);
-    memory_.push_back(static_cast<double>(described.memory_bytes));
+    memory_.push_back(described.memory_bytes == ClusterRank{}.memory_bytes
+                          ? std::numeric_limits<double>::infinity()
+                          : static_cast<double>(described.memory_bytes));
     equal_ranks_ &= described.slowdown == cluster.ranks[at(order_.front())].slowdown;
   }
   add_links(cluster);

@@ -106,7 +106,7 @@ class CostModel {
   double speed(int begin, int end) const {
     return speed_[static_cast<std::size_t>(end)] - speed_[static_cast<std::size_t>(begin)];
   }
-  /// Least memory of positions [begin, begin + count).
+  /// Least memory of positions [begin, begin + count); infinite where none is said.
   double memory_bytes(int begin, int count) const;
 
  private:

@@ -35,7 +35,7 @@ Cutter::Cutter(const Estimator& estimator, CutSettings settings)
            : settings_.stages > 0           ? settings_.stages + 1
                                             : std::min(layers_, ranks_) + 1;
   limited_ = estimator_.objective().memory_bytes < std::numeric_limits<double>::infinity() ||
-             costs_.memory_bytes(0, ranks_) < 9e18;
+             costs_.memory_bytes(0, ranks_) < std::numeric_limits<double>::infinity();
 }
 
 Cutter::State& Cutter::state(int stages, int layers, int ranks) {
@@ -60,20 +60,43 @@ bool Cutter::allowed(const Parts& parts) const {
   return true;
 }
 
-/// The first layer that a stage from `first` on may end with, if the ranks left are to do the rest
-/// in time.
 int Cutter::first_last(int first, int ranks_used) const {
   const double room = period_ * k_slack * costs_.speed(ranks_used, ranks_);
+  const auto soon_enough = [&](int last) {
+    return needed_.empty() ? costs_.work_s(last + 1, layers_ - 1) <= room
+                           : needed_[at(last + 1)] <= ranks_ - ranks_used;
+  };
   int low = first, high = layers_ - 1;
   while (low < high) {
     const int middle = (low + high) / 2;
-    if (costs_.work_s(middle + 1, layers_ - 1) <= room) {
+    if (soon_enough(middle)) {
       high = middle;
     } else {
       low = middle + 1;
     }
   }
   return low;
+}
+
+bool Cutter::count_needed() {
+  needed_.assign(at(layers_ + 1), 0);
+  const int most = settings_.replicas ? costs_.most_replicas() : 1;
+  for (int first = layers_ - 1; first >= 0; --first) {
+    int fewest = ranks_ + 1;
+    int last = first - 1;  // that so many replicas reach
+    for (int replicas = 1; replicas <= most && last + 1 < layers_; ++replicas) {
+      const Shares& shares = costs_.shares(0, replicas);
+      while (last + 1 < layers_ &&
+             costs_.work_s(first, last + 1) * shares.busiest +
+                     costs_.update_s(first, last + 1) * shares.slowest / costs_.microbatches() <=
+                 period_ * k_slack) {
+        ++last;
+      }
+      if (last >= first) fewest = std::min(fewest, replicas + needed_[at(last + 1)]);
+    }
+    needed_[at(first)] = fewest;
+  }
+  return needed_.front() <= ranks_;
 }
 
 /// By what is known before the stages around it are: the ranks behind it keep it at least as far
@@ -193,6 +216,7 @@ void Cutter::extend(int stages, int first, int ranks) {
 
 std::optional<Parts> Cutter::within(double period) {
   period_ = period;
+  if (costs_.equal_ranks() && !count_needed()) return std::nullopt;
   states_.assign(at(depth_) * at(layers_ + 1) * at(ranks_ + 1), {});
   state(0, 0, 0) = {0, -1, 0, 0};
   for (int stages = 0; stages < depth_; ++stages) {

@@ -68,7 +68,11 @@ class Cutter {
   State& state(int stages, int layers, int ranks);
   void extend(int stages, int first, int ranks);
   void grow(const Run& run, const State& from);
+  /// The first layer that a stage from `first` on may end with, if the ranks left are to do the
+  /// rest in time.
   int first_last(int first, int ranks_used) const;
+  /// Fills `needed_`; false where some layer cannot be done in time. For equal ranks.
+  bool count_needed();
   bool fits(int first, int last, int begin, int replicas, bool recompute) const;
   Parts trace(int stages) const;
 
@@ -79,6 +83,8 @@ class Cutter {
   int depth_;  ///< stages that states tell apart; 1: none
   double period_ = 0;
   bool limited_ = false;
+  /// Ranks that layers from here on need at least; empty for unequal ranks.
+  std::vector<int> needed_;
   std::vector<State> states_;
 };
 

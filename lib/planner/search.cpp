@@ -28,10 +28,13 @@ constexpr std::int64_t k_brisk_steps = 40'000;
 constexpr double k_first_part = 0.5;
 /// By formula a cut may be so much worse than the best simulated one and still be looked at.
 constexpr double k_doubt = 1.1;
+/// Cuts that are looked at in climbing, times the square of their stages: formulas of long
+/// pipelines take longer.
+constexpr double k_climbing = 300'000;
 /// The same for the best of a setting against the best of all.
 constexpr double k_hope = 1.3;
 constexpr std::size_t k_sketches = 1000;
-/// Replicas a stage that cuts are programmed for, at least.
+/// On so few, stages may also have more replicas than microbatches.
 constexpr int k_few_ranks = 16;
 
 /// One way to run the model: all that a cut is judged within.
@@ -152,7 +155,7 @@ std::vector<Setting> settings_of(const model::Profile& profile, const Cluster& c
           const bool all = ranks <= k_few_ranks || ranks > layers * m;
           Setting setting;
           setting.costs = std::make_unique<CostModel>(profile, cluster, order, request.batch, m,
-                                                      all ? ranks : std::max(m, k_few_ranks));
+                                                      all ? ranks : m);
           setting.estimator =
               std::make_unique<Estimator>(*setting.costs, objective_of(request, schedule, policy));
           settings.push_back(std::move(setting));
@@ -225,7 +228,9 @@ class Picker {
   std::int64_t steps() const { return judge_.steps(); }
   bool better(double objective) const { return objective < best_.objective * (1 - 1e-9); }
   /// Takes one that was not simulated.
-  void believe(const plan::Plan& plan, double objective) { best_ = {plan, {}, {}, objective}; }
+  void believe(const plan::Plan& plan, double objective, std::optional<Baseline> baseline = {}) {
+    best_ = {plan, {}, baseline, objective};
+  }
   const Verdict& best() const { return best_; }
 
  private:
@@ -268,14 +273,19 @@ class Refinement {
 
   /// From the best one on, cuts and warm-ups one step away, as long as one is better.
   void climb(const CutSettings& settings) {
-    while (left_ && best_) {
+    if (!best_) return;
+    const std::size_t stages = best_->sketch.parts.size();
+    auto effort = static_cast<int>(k_climbing / static_cast<double>(stages * stages + 64));
+    while (left_ && effort > 0) {
       const Candidate from = *best_;
       const Estimator& estimator = *from.estimator;
       const Cutter cutter(estimator, settings);
       mend_warmups(from, picker_.best().objective);
       std::vector<Candidate> near;
       for (const Parts& parts : neighbours(from.sketch.parts, settings)) {
-        if (!cutter.allowed(parts)) continue;
+        if (effort == 0 || !cutter.allowed(parts)) continue;
+        if (estimator.least_period_s(parts) > picker_.best().objective) continue;
+        --effort;
         for (Sketch& sketch : estimator.options(parts)) {
           if (sketch.objective > k_doubt * picker_.best().objective) continue;
           near.push_back({from.estimator, std::move(sketch)});
@@ -363,10 +373,13 @@ void try_baselines(const model::Profile& profile, const Cluster& cluster,
     const BaselineRequest like{request.batch, ranks_of(cluster, request), m,
                                request.policies.front(), request.layer_flops};
     for (const Baseline baseline : k_baselines) {
+      if (!allows(request, schedule_of(baseline))) continue;
       const auto plan = baseline_plan(baseline, profile, cluster, like);
       if (!plan || !permitted(*plan, profile, cluster, request)) continue;
-      if (!picker.better(least_objective(*plan, profile, cluster, request))) continue;
-      if (Judge::steps_of(*plan) <= k_most_steps && picker.best().judgement) {
+      const Expectation expected = expectation_of(*plan, profile, cluster, request);
+      if (!picker.best().judgement) {
+        if (picker.better(expected.objective)) picker.believe(*plan, expected.objective, baseline);
+      } else if (picker.better(expected.least) && Judge::steps_of(*plan) <= k_most_steps) {
         picker.consider(*plan, baseline);
       }
     }
