@@ -22,6 +22,8 @@ using base::InputError;
 
 /// Less than that, and nothing keeps the others from going faster but waiting.
 constexpr double k_busy = 0.9;
+/// They lie in memory as a whole.
+constexpr double k_most_instructions = 2e8;
 
 planner::Cluster read_cluster(const SimulateOptions& options) {
   if (options.cluster.empty()) {
@@ -38,6 +40,21 @@ int ranks_of(const SimulateOptions& options, const planner::Cluster& cluster) {
                                  counted(cluster.size(), "rank")));
   }
   return ranks;
+}
+
+/// Refuses what would not fit into memory.
+void check_size(const SimulateOptions& options, const plan::Plan& plan) {
+  const double instructions = 8.0 * static_cast<double>(options.updates) * plan.microbatches *
+                              static_cast<double>(plan.size());
+  if (instructions > k_most_instructions) {
+    throw InputError(
+        "", "--updates",
+        fmt::format(
+            "{} of {} on {} are too many to simulate: at most {}", options.updates,
+            counted(plan.microbatches, "microbatch"), counted(plan.size(), "stage"),
+            static_cast<std::int64_t>(k_most_instructions * static_cast<double>(options.updates) /
+                                      instructions)));
+  }
 }
 
 model::Profile read_profile(const SimulateOptions& options, const model::Model& model) {
@@ -71,6 +88,29 @@ double percent(const plan::Stage& stage, const planner::SimulatedRun& run, Of of
   double sum = 0;
   for (const int rank : stage.ranks) sum += of(run.ranks[static_cast<std::size_t>(rank)]);
   return run.end_s > 0 ? 100 * sum / (run.end_s * stage.replicas()) : 0;
+}
+
+std::string shortened(const std::string& text, std::size_t most) {
+  return text.size() <= most ? text : text.substr(0, most - 3) + "...";
+}
+
+std::string stage_line(const model::Model& model, const plan::Plan& plan, int s,
+                       const planner::SimulatedRun& run) {
+  using Rank = planner::SimulatedRank;
+  const plan::Stage& stage = plan.stages[static_cast<std::size_t>(s)];
+  const auto layer = [&](int l) -> const std::string& {
+    return model.layers[static_cast<std::size_t>(l)].spec.name;
+  };
+  std::string layers = layer(stage.first);
+  if (stage.last > stage.first) layers += fmt::format(" .. {}", layer(stage.last));
+  const double busy = percent(stage, run, [](const Rank& r) { return r.busy_s; });
+  const double activation = percent(stage, run, [](const Rank& r) { return r.wait_activation_s; });
+  const double gradient = percent(stage, run, [](const Rank& r) { return r.wait_gradient_s; });
+  const double sum = percent(stage, run, [](const Rank& r) { return r.wait_reduction_s; });
+  return fmt::format(
+      "{:>5}  {:>5}  {:<26}  {:>2.0f} %  {:>8.0f} %  {:>6.0f} %  {:>2.0f} %  {:>3.0f} %\n", s,
+      stage.replicas(), shortened(layers, 26), busy, activation, gradient, sum,
+      std::max(0.0, 100 - busy - activation - gradient - sum));
 }
 
 struct Limit {
@@ -118,28 +158,10 @@ Limit fullest_link(const planner::Cluster& cluster, const planner::SimulatedRun&
 std::string describe_simulation(const model::Model& model, const plan::Plan& plan,
                                 const planner::Cluster& cluster, const planner::SimulatedRun& run,
                                 std::int64_t batch) {
-  std::string text =
-      "                                        share of the time, mean over a stage's ranks\n"
-      "stage  ranks  layers                    busy  activation  gradient  reduction   rest\n";
-  for (int s = 0; s < plan.size(); ++s) {
-    const plan::Stage& stage = plan.stages[static_cast<std::size_t>(s)];
-    const auto layer = [&](int l) -> const std::string& {
-      return model.layers[static_cast<std::size_t>(l)].spec.name;
-    };
-    std::string layers = layer(stage.first);
-    if (stage.last > stage.first) layers += fmt::format(" .. {}", layer(stage.last));
-    using Rank = planner::SimulatedRank;
-    const double busy = percent(stage, run, [](const Rank& r) { return r.busy_s; });
-    const double activation =
-        percent(stage, run, [](const Rank& r) { return r.wait_activation_s; });
-    const double gradient = percent(stage, run, [](const Rank& r) { return r.wait_gradient_s; });
-    const double reduction = percent(stage, run, [](const Rank& r) { return r.wait_reduction_s; });
-    text += fmt::format(
-        "{:>5}  {:>5}  {:<22.22}  {:>4.0f} %  {:>8.0f} %  {:>6.0f} %  {:>7.0f} %  "
-        "{:>3.0f} %\n",
-        s, stage.replicas(), layers, busy, activation, gradient, reduction,
-        std::max(0.0, 100 - busy - activation - gradient - reduction));
-  }
+  std::string text = fmt::format("{:<47}{}\n{:<5}  {:<5}  {:<26}{}\n", "", "waits for", "stage",
+                                 "ranks", "layers", "  busy  activation  gradient   sum   rest");
+  for (int s = 0; s < plan.size(); ++s) text += stage_line(model, plan, s, run);
+  text += "(shares of the whole run; mean over a stage's ranks)\n";
   const double period_s = run.period_s();
   text += fmt::format(
       "\nSimulated: {:.4g} ms an update, {:.4g} images/s (once the pipeline is full); {} in "
@@ -165,6 +187,7 @@ std::string simulate(const SimulateOptions& options) {
       options.train.plan.empty() ? "" : read_text_file(options.train.plan);
   const plan::Plan plan = make_plan(options.train, plan_text, model, ranks);
   check_streams(plan, options.train.plan);
+  check_size(options, plan);
   const model::Profile profile = read_profile(options, model);
 
   const planner::Workload work = planner::workload_of(profile, plan, options.train.batch);

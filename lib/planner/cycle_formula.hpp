@@ -11,10 +11,12 @@ namespace dynpipe::planner {
 /// backward, which is W_j microbatches behind, the backwards up to i, whose next forward is that of
 /// microbatch k + W_i - W_j + 1. Longer chains are made of these.
 ///
-/// Exact where messages of a link do not share it (each takes C, however many) and C is no more
-/// than the T of either end (receives are posted one microbatch ahead: a longer transfer may wait
-/// for its receive), all microbatches take the same, transfers go on while ranks compute, and
-/// updates take nothing. M makes no difference.
+/// Exact where messages of a link do not share it (each takes C, however many), all microbatches
+/// take the same, transfers go on while ranks compute, updates take nothing, and no C is more than
+/// the period. (Receives are posted at least a microbatch ahead of their use. A chain that goes
+/// through such a post is one of these with C more, for one microbatch more: it is no longer per
+/// microbatch unless C is more than the period is anyway.) A link that does share its rate sets
+/// another bound: the time of its bytes. M makes no difference.
 ///
 /// `stage_s`: T_s, S of them; `link_s`: C between stages s and s + 1, S - 1 of them; `warmups`:
 /// W_s, falling or level, S of them. O(S^2). Throws std::logic_error for other lengths.

@@ -15,7 +15,9 @@ def main():
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     for name, ranks, instructions, seconds in re.findall(r"(.*): (\d+) (\d+) (\S+)\n", output):
         speed = int(instructions) / float(seconds) / 1e6
-        figures.add(f"{ranks} ranks: {name}", speed, "million/s", 1)
+        # Where replicas are all there is, a few instructions stand for thousands of messages.
+        goal = None if "replicas" in name else 1
+        figures.add(f"{ranks} ranks: {name}", speed, "million/s", goal)
     figures.save()
 
 

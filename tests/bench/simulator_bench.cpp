@@ -64,6 +64,24 @@ plan::Plan replicated(int stages, int replicas, int microbatches) {
   return plan;
 }
 
+/// Leaves of 64 ranks under 16 spines, two to one.
+planner::Cluster large_fat_tree(int leaves) {
+  constexpr int k_under_leaf = 64, k_spines = 16;
+  planner::Cluster cluster;
+  const int ranks = leaves * k_under_leaf;
+  cluster.switches.resize(static_cast<std::size_t>(leaves + k_spines));
+  cluster.ranks.resize(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    cluster.links.push_back({"", rank, ranks + rank / k_under_leaf, 0.3e-6, 12.5e9});
+  }
+  for (int leaf = 0; leaf < leaves; ++leaf) {
+    for (int spine = 0; spine < k_spines; ++spine) {
+      cluster.links.push_back({"", ranks + leaf, ranks + leaves + spine, 0.09e-6, 25e9});
+    }
+  }
+  return cluster;
+}
+
 planner::Cluster read(const std::string& file) {
   std::ifstream stream(file);
   std::stringstream text;
@@ -85,7 +103,8 @@ int main(int argc, char** argv) {
   const planner::Cluster tree = read(argv[1]);
   measure("pipeline, fat tree", testing::straight_plan(k_async, 64, 8), tree);
   measure("8 stages of 8, fat tree", replicated(8, 8, 16), tree);
-  measure("64 replicas, fat tree", replicated(1, 64, 64), tree);
+  measure("64 replicas, 8,064 messages an update, fat tree", replicated(1, 64, 64), tree);
+  measure("pipeline, fat tree", testing::straight_plan(k_async, 4096, 8), large_fat_tree(64));
   planner::Cluster uneven = ethernet(64);
   uneven.jitter = 0.05;
   uneven.events = {{planner::Interference::Of::rank, 3, 0.1, 0.5, 2},

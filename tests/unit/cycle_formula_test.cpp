@@ -39,7 +39,7 @@ TEST(CycleFormulaTest, RefusesOtherLengths) {
       std::logic_error);
 }
 
-/// A random pipeline of single ranks. No link is slower than the stages at its ends.
+/// A random pipeline of single ranks. No transfer takes longer than the longest stage.
 struct Pipeline {
   explicit Pipeline(std::uint64_t seed) {
     const base::Philox random(seed, "pipeline");
@@ -57,8 +57,10 @@ struct Pipeline {
       warmup += below(3) == 0 ? 2 : 1;
     }
     for (const schedule::StepCosts& stage : costs) stage_s.push_back(stage.microbatch());
+    const double longest_s = *std::ranges::max_element(stage_s);
     for (std::size_t s = 0; s + 1 < stage_s.size(); ++s) {
-      link_s.push_back(std::min(stage_s[s], stage_s[s + 1]) * random.uniform(draws++));
+      const double share = random.uniform(draws++);
+      link_s.push_back(longest_s * share * share);
     }
     for (const plan::Stage& stage : plan.stages) warmups.push_back(stage.warmup);
   }

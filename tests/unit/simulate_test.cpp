@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "app/text_file.hpp"
+#include "nn/layer.hpp"
+#include "planner/workload.hpp"
 #include "support/files.hpp"
 
 namespace dynpipe::app {
@@ -55,6 +57,26 @@ TEST(SimulateTest, TimesFollowTheAssumedRate) {
   EXPECT_NEAR(period_ms(slow) / period_ms(fast), 2, 0.01);
 }
 
+TEST(SimulateTest, TakesTimesFromAProfile) {
+  const model::Model model =
+      model::parse_model(read_text_file(k_model), k_model, nn::layer_types());
+  model::Profile profile = planner::profile_by_flops(model, 50e9);
+  profile.device = "a made-up device";
+  profile.build = "none";
+  profile.batch = 64;
+  const testing::TemporaryFolder folder;
+  const std::string file = (folder / "profile.json").string();
+  replace_text_file(file, model::to_json(profile));
+  const std::vector<std::string> words = {"--model", k_model, "--ranks", "3"};
+  std::vector<std::string> with_profile = words;
+  with_profile.insert(with_profile.end(), {"--profile", file});
+  const std::string by_profile = run(with_profile);
+  testing::expect_contains(by_profile, "a made-up device");
+  const std::string by_flops = run(words);
+  EXPECT_EQ(by_profile.substr(by_profile.find("waits for")),
+            by_flops.substr(by_flops.find("waits for")));
+}
+
 TEST(SimulateTest, RefusesByName) {
   testing::expect_contains(refusal({"--ranks", "2"}), "--model: is missing");
   testing::expect_contains(refusal({"--model", k_model}), "--ranks: is missing");
@@ -62,6 +84,9 @@ TEST(SimulateTest, RefusesByName) {
                            "--ranks: is 9, but");
   testing::expect_contains(refusal({"--model", k_model, "--ranks", "2", "--updates", "0"}),
                            "--updates: must be 1 to 1000000");
+  testing::expect_contains(
+      refusal({"--model", k_model, "--ranks", "5", "--updates", "1000000", "--microbatches", "64"}),
+      "--updates: 1000000 of 64 microbatches on 5 stages are too many");
   testing::expect_contains(refusal({"--model", k_model, "--ranks", "2", "--gflops", "0"}),
                            "--gflops: must be above 0");
   testing::expect_contains(

@@ -341,6 +341,27 @@ TEST(SimulatorTest, RefusesStreamsThatBlock) {
                std::logic_error);
 }
 
+TEST(SimulatorTest, TwoReplicasBetweenSingleRanksNeedWarmupsOf4And2) {
+  // DESIGN section 4: the least that keeps all four ranks busy.
+  plan::Plan plan;
+  plan.microbatches = 4;
+  plan.stages = {
+      {0, 0, {0}, {0, 0, 0, 0}, 0}, {1, 1, {1, 2}, {0, 1, 0, 1}, 0}, {2, 2, {3}, {0, 0, 0, 0}, 0}};
+  const std::vector<StepCosts> costs = {{1, 1, 1}, {2, 2, 2}, {1, 1, 1}};
+  std::vector<std::pair<int, int>> full;
+  for (int first = 2; first <= 5; ++first) {
+    for (int second = 1; second <= first; ++second) {
+      plan.stages[0].warmup = first;
+      plan.stages[1].warmup = second;
+      const double period_s = run(plan, 200, workload_for(plan, costs), free_cluster(4)).period_s();
+      EXPECT_GE(period_s, 12 - 1e-9);
+      if (period_s < 12.01) full.emplace_back(first, second);
+    }
+  }
+  ASSERT_FALSE(full.empty());
+  EXPECT_EQ(full.front(), std::pair(4, 2));
+}
+
 TEST(SimulatedRunTest, PeriodIsThatOfTheLaterHalfBeforeThePipelineDrains) {
   SimulatedRun result;
   result.updates_s = {10, 12, 14, 17, 20, 21};
