@@ -7,6 +7,7 @@ namespace dynpipe::cli {
 std::span<const Command> commands() {
   static constexpr std::array k_commands{
       Command{"train", "train a network as a pipeline over the MPI ranks", train},
+      Command{"profile", "measure what each layer and each link takes here", profile},
       Command{"doctor", "say what is wrong with ranks, cores, memory and links before training",
               doctor},
       Command{"plan", "find the best plan for a model on a number of ranks, and say why", plan},
