@@ -11,6 +11,7 @@ std::span<const Command> commands() {
       Command{"profile", "measure what each layer and each link takes here", profile},
       Command{"doctor", "say what is wrong with ranks, cores, memory and links before training",
               doctor},
+      Command{"plan", "find the best plan for a model on a number of ranks, and say why", plan},
       Command{"simulate", "tell how fast a plan would train on a described cluster", simulate},
       Command{"data", "make data sets of pictures, tell what they hold", data},
   };

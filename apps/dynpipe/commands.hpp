@@ -42,6 +42,7 @@ int eval(int argc, char** argv);
 int profile(int argc, char** argv);
 int doctor(int argc, char** argv);
 int simulate(int argc, char** argv);
+int plan(int argc, char** argv);
 int data(int argc, char** argv);
 
 }  // namespace dynpipe::cli

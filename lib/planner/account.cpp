@@ -69,12 +69,14 @@ double bound_s(const Seen& seen, const Cluster& cluster, const SearchRequest& re
     return m * costs.work_s(first, last) + costs.update_s(first, last);
   };
   double fastest = std::numeric_limits<double>::infinity();
-  for (const ClusterRank& rank : cluster.ranks) fastest = std::min(fastest, rank.slowdown);
+  for (const int rank : costs.order()) {
+    fastest = std::min(fastest, cluster.ranks[at(rank)].slowdown);
+  }
   double bound = all(0, costs.layers() - 1) / costs.speed(0, costs.ranks());
   const int sharing = request.replicas ? std::min(m, costs.ranks()) : 1;
   for (int layer = 0; layer < costs.layers(); ++layer) {
-    bound = std::max(bound, fastest * (m * costs.work_s(layer, layer) / sharing +
-                                       costs.update_s(layer, layer)));
+    bound = std::max(
+        bound, fastest * (m * costs.work_s(layer, layer) / sharing + costs.update_s(layer, layer)));
   }
   return bound;
 }
@@ -99,29 +101,29 @@ std::string limit_of(const PlanChoice& choice, const model::Profile& profile) {
   }
   const double uneven = choice.stages[at(busiest)].compute_s - choice.bound_s / m;
   const double rest = choice.period_s / m - choice.stages[at(busiest)].compute_s;
-  const std::string share = fmt::format("{} of {} a microbatch", shortened(rest),
-                                        shortened(choice.period_s / m));
+  const std::string share =
+      fmt::format("{} of {} a microbatch", shortened(rest), shortened(choice.period_s / m));
   if (rest > uneven) {
-    if (choice.plan.synchronous()) return "filling and emptying the pipeline at every update: " + share;
+    if (choice.plan.synchronous())
+      return "filling and emptying the pipeline at every update: " + share;
     if (exposed > rest / 2) return "transfers that no other work hides: " + share;
     if (reduction > rest / 2) return "summing gradients over replicas: " + share;
     return "waiting for messages that share links, or for turns of replicas: " + share;
   }
   const plan::Stage& stage = choice.plan.stages[at(busiest)];
-  return fmt::format(
-      "stage {} ({}{}), {} a microbatch, {:.0f} % above an even share: {}", busiest,
-      profile.layers[at(stage.first)].name,
-      stage.last > stage.first ? " to " + profile.layers[at(stage.last)].name : "",
-      shortened(choice.stages[at(busiest)].compute_s),
-      100 * (choice.stages[at(busiest)].compute_s / (choice.bound_s / m) - 1),
-      stage.recompute ? "it runs forwards twice, for want of memory"
-                      : "whole layers and whole microbatches share out no better");
+  return fmt::format("stage {} ({}{}), {} a microbatch, {:.0f} % above an even share: {}", busiest,
+                     profile.layers[at(stage.first)].name,
+                     stage.last > stage.first ? " to " + profile.layers[at(stage.last)].name : "",
+                     shortened(choice.stages[at(busiest)].compute_s),
+                     100 * (choice.stages[at(busiest)].compute_s / (choice.bound_s / m) - 1),
+                     stage.recompute ? "it runs forwards twice, for want of memory"
+                                     : "whole layers and whole microbatches share out no better");
 }
 
 }  // namespace
 
-PlanChoice account_of(const Verdict& verdict, const model::Profile& profile,
-                      const Cluster& cluster, const SearchRequest& request) {
+PlanChoice account_of(const Verdict& verdict, const model::Profile& profile, const Cluster& cluster,
+                      const SearchRequest& request) {
   const Seen seen(verdict.plan, profile, cluster, request);
   PlanChoice choice;
   choice.plan = verdict.plan;
@@ -129,9 +131,8 @@ PlanChoice account_of(const Verdict& verdict, const model::Profile& profile,
   choice.delay = delay_of(verdict.plan, profile);
   choice.bound_s = bound_s(seen, cluster, request);
   choice.simulated = verdict.judgement.has_value();
-  choice.period_s = choice.simulated
-                        ? verdict.judgement->period_s
-                        : seen.estimator.period_s(seen.parts, seen.warmups);
+  choice.period_s = choice.simulated ? verdict.judgement->period_s
+                                     : seen.estimator.period_s(seen.parts, seen.warmups);
   choice.objective = choice.period_s * (1 + request.kappa * choice.delay);
   const std::vector<double> exposed = seen.estimator.exposed_s(seen.parts, seen.warmups);
   for (int s = 0; s < verdict.plan.size(); ++s) {
@@ -162,10 +163,6 @@ PlanChoice judged(const plan::Plan& plan, const model::Profile& profile, const C
 
 bool permitted(const plan::Plan& plan, const model::Profile& profile, const Cluster& cluster,
                const SearchRequest& request) {
-  if (std::find(request.schedules.begin(), request.schedules.end(), plan.schedule) ==
-      request.schedules.end()) {
-    return false;
-  }
   if (request.stages > 0 && plan.size() != request.stages) return false;
   const Seen seen(plan, profile, cluster, request);
   for (int s = 0; s < plan.size(); ++s) {
@@ -175,22 +172,29 @@ bool permitted(const plan::Plan& plan, const model::Profile& profile, const Clus
       const int pin = request.pins[at(layer)];
       if (pin >= 0 && pin != s) return false;
     }
-    const double limit = std::min(request.memory_bytes,
-                                  seen.costs.memory_bytes(seen.parts[at(s)].begin, stage.replicas()));
+    const double limit = std::min(
+        request.memory_bytes, seen.costs.memory_bytes(seen.parts[at(s)].begin, stage.replicas()));
     if (seen.estimator.memory_bytes(seen.parts, seen.warmups, s) > limit) return false;
   }
   return true;
 }
 
-double least_objective(const plan::Plan& plan, const model::Profile& profile,
-                       const Cluster& cluster, const SearchRequest& request) {
+bool allows(const SearchRequest& request, plan::Schedule schedule) {
+  return std::find(request.schedules.begin(), request.schedules.end(), schedule) !=
+         request.schedules.end();
+}
+
+Expectation expectation_of(const plan::Plan& plan, const model::Profile& profile,
+                           const Cluster& cluster, const SearchRequest& request) {
   const Seen seen(plan, profile, cluster, request);
   double busiest = 0;
   for (int s = 0; s < plan.size(); ++s) {
     busiest = std::max(busiest, compute_s(seen, plan, cluster, s));
   }
-  return busiest * plan.microbatches *
-         (1 + (request.staleness ? request.kappa : 0) * delay_of(plan, profile));
+  const double kappa = request.staleness ? request.kappa : 0;
+  const double counted = 1 + kappa * delay_of(plan, profile);
+  return {seen.estimator.period_s(seen.parts, seen.warmups) * counted,
+          busiest * plan.microbatches * counted};
 }
 
 }  // namespace dynpipe::planner

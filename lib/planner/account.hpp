@@ -17,16 +17,21 @@ struct Verdict {
 };
 
 /// What a plan is told as: why its stages take their time, and what keeps it from the bound.
-PlanChoice account_of(const Verdict& verdict, const model::Profile& profile,
-                      const Cluster& cluster, const SearchRequest& request);
+PlanChoice account_of(const Verdict& verdict, const model::Profile& profile, const Cluster& cluster,
+                      const SearchRequest& request);
 
-/// Whether a plan that others made keeps what the request asks for: memory, pins, stages, replicas,
-/// schedules.
+/// Whether a plan that others made keeps what the request asks for: memory, pins, stages, replicas.
 bool permitted(const plan::Plan& plan, const model::Profile& profile, const Cluster& cluster,
                const SearchRequest& request);
 
-/// No simulation of the plan gives less than this objective.
-double least_objective(const plan::Plan& plan, const model::Profile& profile,
-                       const Cluster& cluster, const SearchRequest& request);
+/// Whether plans of this schedule are asked for.
+bool allows(const SearchRequest& request, plan::Schedule schedule);
+
+/// What the formula makes of a plan: its objective, and what no simulation of it comes below.
+struct Expectation {
+  double objective = 0, least = 0;
+};
+Expectation expectation_of(const plan::Plan& plan, const model::Profile& profile,
+                           const Cluster& cluster, const SearchRequest& request);
 
 }  // namespace dynpipe::planner

@@ -48,10 +48,10 @@ Parts balanced_parts(const std::vector<double>& costs, int ranks) {
 
 std::optional<Parts> programmed_parts(CutRule rule, const model::Profile& profile,
                                       const Cluster& cluster, const BaselineRequest& request) {
-  std::vector<int> order(cluster.ranks.size());
+  std::vector<int> order(static_cast<std::size_t>(request.ranks));
   std::iota(order.begin(), order.end(), 0);
-  const int most = cluster.size() <= 64 ? cluster.size()
-                                        : std::min(cluster.size(), request.microbatches);
+  const int most =
+      request.ranks <= 64 ? request.ranks : std::min(request.ranks, request.microbatches);
   const CostModel costs(profile, cluster, order, request.batch, request.microbatches, most);
   Objective objective;
   objective.recompute = false;
@@ -75,7 +75,7 @@ Cluster of_equal_ranks(Cluster cluster) {
 std::optional<Parts> parts_for(Baseline baseline, const model::Profile& profile,
                                const Cluster& cluster, const BaselineRequest& request) {
   const auto layers = static_cast<int>(profile.layers.size());
-  const int ranks = cluster.size();
+  const int ranks = request.ranks;
   switch (baseline) {
     case Baseline::uniform:
       return uniform_parts(layers, ranks);
@@ -83,8 +83,8 @@ std::optional<Parts> parts_for(Baseline baseline, const model::Profile& profile,
       if (request.layer_flops.empty()) return std::nullopt;
       return balanced_parts({request.layer_flops.begin(), request.layer_flops.end()}, ranks);
     case Baseline::gpipe: {
-      const std::int64_t samples = (request.batch + request.microbatches - 1) /
-                                   request.microbatches;
+      const std::int64_t samples =
+          (request.batch + request.microbatches - 1) / request.microbatches;
       std::vector<double> costs;
       for (int layer = 0; layer < layers; ++layer) {
         const model::LayerTimes times = profile.times(layer, samples);
@@ -119,11 +119,14 @@ std::optional<plan::Plan> baseline_plan(Baseline baseline, const model::Profile&
                                         const Cluster& cluster, const BaselineRequest& request) {
   const auto parts = parts_for(baseline, profile, cluster, request);
   if (!parts) return std::nullopt;
-  plan::Plan plan{baseline == Baseline::gpipe ? plan::Schedule::gpipe
-                                              : plan::Schedule::asynchronous,
-                  request.policy, request.microbatches, {}};
+  plan::Plan plan{
+      baseline == Baseline::gpipe ? plan::Schedule::gpipe : plan::Schedule::asynchronous,
+      request.policy,
+      request.microbatches,
+      {}};
   for (const Part& part : *parts) {
-    plan::Stage stage{part.first, part.last, std::vector<int>(static_cast<std::size_t>(part.replicas)), {}, 0};
+    plan::Stage stage{
+        part.first, part.last, std::vector<int>(static_cast<std::size_t>(part.replicas)), {}, 0};
     std::iota(stage.ranks.begin(), stage.ranks.end(), part.begin);
     stage.owners =
         plan::spread_owners(std::vector<double>(stage.ranks.size(), 1.0), request.microbatches);

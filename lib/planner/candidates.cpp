@@ -9,6 +9,8 @@ namespace {
 constexpr double k_few_cuts = 12'000;
 /// Cuts whose busiest rank alone takes so much longer than the best estimate are not looked into.
 constexpr double k_hopeless = 1.5;
+/// On more, cuts are looked for at the least period alone.
+constexpr int k_many_ranks = 128;
 /// Accuracy of the period that a cut is bisected to.
 constexpr double k_tolerance = 0.004;
 
@@ -37,9 +39,8 @@ class Shortlist {
 
  private:
   void shorten() {
-    std::stable_sort(kept_.begin(), kept_.end(), [](const Sketch& a, const Sketch& b) {
-      return a.objective < b.objective;
-    });
+    std::stable_sort(kept_.begin(), kept_.end(),
+                     [](const Sketch& a, const Sketch& b) { return a.objective < b.objective; });
     const auto same = [](const Sketch& a, const Sketch& b) {
       return a.parts == b.parts && a.warmups == b.warmups;
     };
@@ -90,7 +91,81 @@ class AllCuts {
   Parts parts_;
 };
 
-/// Cuts one small step away.
+const Sketch* best_of(const std::vector<Sketch>& sketches) {
+  const auto best =
+      std::min_element(sketches.begin(), sketches.end(),
+                       [](const Sketch& a, const Sketch& b) { return a.objective < b.objective; });
+  return best == sketches.end() ? nullptr : &*best;
+}
+
+/// Takes the best step as long as one helps and the effort lasts.
+void climb(const Estimator& estimator, const CutSettings& settings, const Cutter& cutter,
+           Sketch from, int& effort, Shortlist& shortlist) {
+  for (bool moved = true; moved && effort > 0;) {
+    moved = false;
+    Sketch best = from;
+    for (const Parts& parts : neighbours(from.parts, settings)) {
+      if (effort <= 0) break;
+      if (!cutter.allowed(parts)) continue;
+      --effort;
+      if (estimator.least_period_s(parts) >= best.objective) continue;
+      std::vector<Sketch> options = estimator.options(parts);
+      if (const Sketch* option = best_of(options);
+          option != nullptr && option->objective < best.objective * (1 - 1e-7)) {
+        best = *option;
+        moved = true;
+      }
+      shortlist.add(std::move(options));
+    }
+    from = std::move(best);
+  }
+}
+
+/// Under several rules, and with some room above each one's least period.
+std::vector<Parts> programmed_cuts(const Estimator& estimator, const CutSettings& settings) {
+  struct Way {
+    CutRule rule;
+    double gap;
+  };
+  std::vector<Way> ways = {{CutRule::stages, 1}};
+  if (estimator.objective().communication) {
+    ways.insert(ways.begin(), {{CutRule::cycle, 1}, {CutRule::cycle, 2}});
+  }
+  std::vector<Parts> found;
+  const auto add = [&](Parts parts) {
+    if (std::find(found.begin(), found.end(), parts) == found.end()) {
+      found.push_back(std::move(parts));
+    }
+  };
+  for (const Way& way : ways) {
+    CutSettings with = settings;
+    with.rule = way.rule;
+    with.gap = way.gap;
+    Cutter cutter(estimator, with);
+    auto best = cutter.best(k_tolerance);
+    if (!best) continue;
+    add(std::move(best->parts));
+    for (const double room : {1.02, 1.06, 1.2}) {
+      if (estimator.costs().ranks() > k_many_ranks) break;
+      if (auto parts = cutter.within(best->period_s * room)) add(std::move(*parts));
+    }
+  }
+  if (settings.replicas && settings.stages <= 1 && settings.pins.empty()) {
+    const CostModel& costs = estimator.costs();
+    add({{0, costs.layers() - 1, 0, costs.ranks(), false}});
+  }
+  return found;
+}
+
+void add_programmed(const Estimator& cutting, const Estimator& estimator,
+                    const CutSettings& settings, Shortlist& shortlist) {
+  for (const Parts& parts : programmed_cuts(cutting, settings)) {
+    shortlist.add(estimator.options(parts));
+  }
+}
+
+}  // namespace
+
 std::vector<Parts> neighbours(const Parts& parts, const CutSettings& settings) {
   std::vector<Parts> found;
   const auto stages = static_cast<int>(parts.size());
@@ -141,87 +216,6 @@ std::vector<Parts> neighbours(const Parts& parts, const CutSettings& settings) {
   }
   return found;
 }
-
-bool allowed(const Parts& parts, const Cutter& cutter) {
-  for (std::size_t s = 0; s < parts.size(); ++s) {
-    if (!cutter.allowed(static_cast<int>(s), parts[s].first, parts[s].last)) return false;
-  }
-  return true;
-}
-
-const Sketch* best_of(const std::vector<Sketch>& sketches) {
-  const auto best = std::min_element(
-      sketches.begin(), sketches.end(),
-      [](const Sketch& a, const Sketch& b) { return a.objective < b.objective; });
-  return best == sketches.end() ? nullptr : &*best;
-}
-
-/// Takes the best step as long as one helps and the effort lasts.
-void climb(const Estimator& estimator, const CutSettings& settings, const Cutter& cutter,
-           Sketch from, int& effort, Shortlist& shortlist) {
-  for (bool moved = true; moved && effort > 0;) {
-    moved = false;
-    Sketch best = from;
-    for (const Parts& parts : neighbours(from.parts, settings)) {
-      if (effort <= 0) break;
-      if (!allowed(parts, cutter)) continue;
-      --effort;
-      if (estimator.least_period_s(parts) >= best.objective) continue;
-      std::vector<Sketch> options = estimator.options(parts);
-      if (const Sketch* option = best_of(options);
-          option != nullptr && option->objective < best.objective * (1 - 1e-7)) {
-        best = *option;
-        moved = true;
-      }
-      shortlist.add(std::move(options));
-    }
-    from = std::move(best);
-  }
-}
-
-/// Under several rules, and with some room above each one's least period.
-std::vector<Parts> programmed_cuts(const Estimator& estimator, const CutSettings& settings) {
-  struct Way {
-    CutRule rule;
-    double gap;
-  };
-  std::vector<Way> ways = {{CutRule::stages, 1}};
-  if (estimator.objective().communication) {
-    ways.insert(ways.begin(), {{CutRule::cycle, 1}, {CutRule::cycle, 2}});
-  }
-  std::vector<Parts> found;
-  const auto add = [&](Parts parts) {
-    if (std::find(found.begin(), found.end(), parts) == found.end()) {
-      found.push_back(std::move(parts));
-    }
-  };
-  for (const Way& way : ways) {
-    CutSettings with = settings;
-    with.rule = way.rule;
-    with.gap = way.gap;
-    Cutter cutter(estimator, with);
-    auto best = cutter.best(k_tolerance);
-    if (!best) continue;
-    add(std::move(best->parts));
-    for (const double room : {1.02, 1.06, 1.2}) {
-      if (auto parts = cutter.within(best->period_s * room)) add(std::move(*parts));
-    }
-  }
-  if (settings.replicas && settings.stages <= 1 && settings.pins.empty()) {
-    const CostModel& costs = estimator.costs();
-    add({{0, costs.layers() - 1, 0, costs.ranks(), false}});
-  }
-  return found;
-}
-
-void add_programmed(const Estimator& cutting, const Estimator& estimator,
-                    const CutSettings& settings, Shortlist& shortlist) {
-  for (const Parts& parts : programmed_cuts(cutting, settings)) {
-    shortlist.add(estimator.options(parts));
-  }
-}
-
-}  // namespace
 
 bool few_cuts(int layers, int ranks, bool replicas) {
   // (layers - 1 choose ranks - 1); with replicas all of fewer stages too, with their ranks.
@@ -283,7 +277,8 @@ std::vector<Sketch> candidates(const Estimator& estimator, const CutSettings& se
   // A limit that the cutter only knows in part may need a stricter one, and at last the leanest.
   for (double part = 0.9; shortlist.empty() && cutter.limited() && part > 0.3; part -= 0.1) {
     Objective strict = estimator.objective();
-    strict.memory_bytes = part * std::min(strict.memory_bytes, costs.memory_bytes(0, costs.ranks()));
+    strict.memory_bytes =
+        part * std::min(strict.memory_bytes, costs.memory_bytes(0, costs.ranks()));
     add_programmed(Estimator(costs, strict), estimator, settings, shortlist);
   }
   if (shortlist.empty() && cutter.limited()) {

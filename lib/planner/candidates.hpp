@@ -13,6 +13,9 @@ namespace dynpipe::planner {
 std::vector<Sketch> candidates(const Estimator& estimator, const CutSettings& settings,
                                std::size_t most);
 
+/// Cuts one small step away.
+std::vector<Parts> neighbours(const Parts& parts, const CutSettings& settings);
+
 /// Whether `candidates` looks at all cuts.
 bool few_cuts(int layers, int ranks, bool replicas);
 

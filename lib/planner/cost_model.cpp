@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "planner/routes.hpp"
 
@@ -19,43 +20,55 @@ void push_sum(std::vector<double>& sums, double value) {
 
 }  // namespace
 
-Shares deal_out(std::span<const double> slowdowns, int microbatches) {
-  const std::size_t replicas = slowdowns.size();
-  std::vector<int> counts(replicas, 0);
+std::vector<double> relative_sizes(std::int64_t batch, int microbatches) {
+  std::vector<double> sizes;
   for (int j = 0; j < microbatches; ++j) {
-    // To the one that would be through with one more soonest; of equals the first.
-    std::size_t next = 0;
-    const auto through = [&](std::size_t r) { return (counts[r] + 1) * slowdowns[r]; };
+    const std::int64_t samples = batch / microbatches + (j < batch % microbatches ? 1 : 0);
+    sizes.push_back(static_cast<double>(samples) * microbatches / static_cast<double>(batch));
+  }
+  return sizes;
+}
+
+Shares deal_out(std::span<const double> slowdowns, std::span<const double> sizes) {
+  const std::size_t replicas = slowdowns.size();
+  const auto microbatches = static_cast<double>(sizes.size());
+  std::vector<double> busy(replicas, 0);
+  std::vector<int> counts(replicas, 0);
+  Shares shares;
+  for (const double size : sizes) {
+    std::size_t next = 0;  // of equals the first
+    const auto through = [&](std::size_t r) { return busy[r] + size * slowdowns[r]; };
     for (std::size_t r = 1; r < replicas; ++r) {
       if (through(r) < through(next) * (1 - 1e-12)) next = r;
     }
+    busy[next] = through(next);
     ++counts[next];
+    shares.owners.push_back(static_cast<int>(next));
   }
-  Shares shares;
-  shares.busiest = shares.mean = shares.slowest = 0;
-  shares.most = shares.working = 0;
-  for (std::size_t r = 0; r < replicas; ++r) {
-    shares.busiest = std::max(shares.busiest, counts[r] * slowdowns[r] / microbatches);
-    shares.mean += counts[r] * slowdowns[r] / microbatches;
-    shares.slowest = std::max(shares.slowest, slowdowns[r]);
-    shares.most = std::max(shares.most, counts[r]);
-    shares.working += counts[r] > 0 ? 1 : 0;
-  }
-  shares.owners =
-      plan::spread_owners(std::vector<double>(counts.begin(), counts.end()), microbatches);
+  shares.busiest = *std::max_element(busy.begin(), busy.end()) / microbatches;
+  shares.mean = std::accumulate(busy.begin(), busy.end(), 0.0) / microbatches;
+  shares.slowest = *std::max_element(slowdowns.begin(), slowdowns.end());
+  shares.most = *std::max_element(counts.begin(), counts.end());
+  shares.working =
+      static_cast<int>(replicas) - static_cast<int>(std::count(counts.begin(), counts.end(), 0));
   return shares;
 }
 
 CostModel::CostModel(const model::Profile& profile, const Cluster& cluster, std::vector<int> order,
                      std::int64_t batch, int microbatches, int most_replicas)
-    : order_(std::move(order)), microbatches_(microbatches), most_replicas_(std::min(most_replicas, ranks())) {
+    : order_(std::move(order)),
+      microbatches_(microbatches),
+      most_replicas_(std::min(most_replicas, ranks())) {
+  sizes_ = relative_sizes(batch, microbatches);
   add_layers(profile, batch);
   speed_ = {0};
   for (int rank : order_) {
     const ClusterRank& described = cluster.ranks[at(rank)];
     push_sum(speed_, 1 / described.slowdown);
     slowdowns_.push_back(described.slowdown);
-    memory_.push_back(static_cast<double>(described.memory_bytes));
+    memory_.push_back(described.memory_bytes == ClusterRank{}.memory_bytes
+                          ? std::numeric_limits<double>::infinity()
+                          : static_cast<double>(described.memory_bytes));
     equal_ranks_ &= described.slowdown == cluster.ranks[at(order_.front())].slowdown;
   }
   add_links(cluster);
@@ -77,7 +90,7 @@ void CostModel::add_layers(const model::Profile& profile, std::int64_t batch) {
     const model::LayerProfile& layer = profile.layers[at(i)];
     const model::LayerTimes large = profile.times(i, ceil);
     const model::LayerTimes small = floor > 0 ? profile.times(i, floor) : model::LayerTimes{};
-    const auto mean = [&](double model::LayerTimes::* step) {
+    const auto mean = [&](double model::LayerTimes::*step) {
       return share * large.*step + (1 - share) * small.*step;
     };
     const double forward = mean(&model::LayerTimes::forward_s);
@@ -95,24 +108,62 @@ void CostModel::add_layers(const model::Profile& profile, std::int64_t batch) {
   }
 }
 
+LinkCost CostModel::route_cost(Routes& routes, const Cluster& cluster, int from, int to) const {
+  const Route& route = routes.between(order_[at(from)], order_[at(to)]);
+  LinkCost cost{route.latency_s, 0, route.overlap};
+  for (int channel : route.channels) {
+    const bool shared = !cluster.links[at(channel / 2)].full_duplex;
+    cost.s_per_byte = std::max(cost.s_per_byte, (shared ? 2 : 1) / routes.capacity(channel));
+  }
+  return cost;
+}
+
 void CostModel::add_links(const Cluster& cluster) {
+  constexpr int k_few_ranks = 64;
   Routes routes(cluster);
-  const auto positions = order_.size();
-  std::vector<int> last_in(2 * positions, -1);  // channel into a position: from before, from behind
-  for (std::size_t p = 0; p + 1 < positions; ++p) {
-    const Route& there = routes.between(order_[p], order_[p + 1]);
-    LinkCost cost{there.latency_s, 0, there.overlap};
-    for (int channel : there.channels) {
-      const bool shared = !cluster.links[at(channel / 2)].full_duplex;
-      cost.s_per_byte = std::max(cost.s_per_byte, (shared ? 2 : 1) / routes.capacity(channel));
+  bool equal = true;
+  for (int p = 0; p + 1 < ranks(); ++p) {
+    links_.push_back(route_cost(routes, cluster, p, p + 1));
+    equal &= links_.back() == links_.front();
+  }
+  for (int p = 0; p < ranks(); ++p) {
+    entries_.push_back(0);
+    if (p == 0 || p + 1 == ranks()) continue;
+    const int before = routes.between(order_[at(p - 1)], order_[at(p)]).channels.back();
+    const int behind = routes.between(order_[at(p + 1)], order_[at(p)]).channels.back();
+    if (before == behind) entries_.back() = 1 / routes.capacity(before);
+  }
+  if (equal || ranks() > k_few_ranks) return;
+  for (int from = 0; from < ranks(); ++from) {
+    for (int to = 0; to < ranks(); ++to) {
+      pairs_.push_back(from == to ? LinkCost{} : route_cost(routes, cluster, from, to));
     }
-    links_.push_back(cost);
-    last_in[2 * (p + 1)] = there.channels.back();
-    last_in[2 * p + 1] = routes.between(order_[p + 1], order_[p]).channels.back();
   }
-  for (std::size_t p = 0; p < positions; ++p) {
-    one_way_in_.push_back(last_in[2 * p] >= 0 && last_in[2 * p] == last_in[2 * p + 1]);
+}
+
+LinkCost CostModel::link(const Part& before, const Part& after) const {
+  if (pairs_.empty() || (before.replicas == 1 && after.replicas == 1)) {
+    return link(after.begin - 1);
   }
+  const std::vector<int>& from = shares(before.begin, before.replicas).owners;
+  const std::vector<int>& to = shares(after.begin, after.replicas).owners;
+  LinkCost mean{0, 0, 1};
+  for (int j = 0; j < microbatches_; ++j) {
+    const LinkCost& pair =
+        pairs_[at((before.begin + from[at(j)]) * ranks() + after.begin + to[at(j)])];
+    mean.latency_s += pair.latency_s / microbatches_;
+    mean.s_per_byte += pair.s_per_byte / microbatches_;
+    mean.overlap = std::min(mean.overlap, pair.overlap);
+  }
+  return mean;
+}
+
+double CostModel::carrying_s(int begin, int replicas, double bytes_before,
+                             double bytes_behind) const {
+  const double share = static_cast<double>(shares(begin, replicas).most) / microbatches_;
+  double fastest = std::numeric_limits<double>::infinity();
+  for (int p = begin; p < begin + replicas; ++p) fastest = std::min(fastest, entries_[at(p)]);
+  return (bytes_before + bytes_behind) * share * fastest;
 }
 
 void CostModel::add_shares() {
@@ -121,8 +172,7 @@ void CostModel::add_shares() {
     for (int replicas = 1; replicas <= most_replicas_; ++replicas) {
       // Beyond the last rank nobody asks; the entries keep the table's rows equally long.
       const int within = std::min(replicas, ranks() - begin);
-      shares_.push_back(deal_out(std::span(slowdowns_).subspan(at(begin), at(within)),
-                                 microbatches_));
+      shares_.push_back(deal_out(std::span(slowdowns_).subspan(at(begin), at(within)), sizes_));
     }
   }
 }
@@ -133,7 +183,7 @@ const Shares& CostModel::shares(int begin, int replicas) const {
   const auto known = larger_shares_.find({begin, replicas});
   if (known != larger_shares_.end()) return known->second;
   const auto slowdowns = std::span(slowdowns_).subspan(at(begin), at(replicas));
-  return larger_shares_.emplace(std::pair(begin, replicas), deal_out(slowdowns, microbatches_))
+  return larger_shares_.emplace(std::pair(begin, replicas), deal_out(slowdowns, sizes_))
       .first->second;
 }
 

@@ -8,6 +8,7 @@
 #include "model/profile.hpp"
 #include "plan/plan.hpp"
 #include "planner/cluster.hpp"
+#include "planner/routes.hpp"
 
 namespace dynpipe::planner {
 
@@ -22,8 +23,8 @@ struct Part {
 };
 using Parts = std::vector<Part>;
 
-/// How the M microbatches of a group are dealt out to the replicas of a stage: such that the one
-/// that takes longest is through soonest.
+/// How the M microbatches of a group are dealt out to the replicas of a stage: each to the one that
+/// would be through with it soonest.
 struct Shares {
   std::vector<int> owners;  ///< replica of each microbatch, M entries
   double busiest = 1;       ///< the longest replica's time, over that of all M on the device
@@ -39,9 +40,8 @@ struct LinkCost {
   double s_per_byte = 0;  ///< each way, both ways busy
   double overlap = 1;
 
-  double transfer_s(double bytes) const {
-    return bytes > 0 ? latency_s + bytes * s_per_byte : 0;
-  }
+  double transfer_s(double bytes) const { return bytes > 0 ? latency_s + bytes * s_per_byte : 0; }
+  friend bool operator==(const LinkCost&, const LinkCost&) = default;
 };
 
 /// What runs of layers cost on the ranks of a cluster, in constant time each: sums over a profile
@@ -92,13 +92,21 @@ class CostModel {
   const Shares& shares(int begin, int replicas) const;
   /// Between positions p and p + 1.
   const LinkCost& link(int position) const { return links_[static_cast<std::size_t>(position)]; }
-  /// Whether what comes to position p from both its neighbours comes over one link.
-  bool one_way_in(int position) const { return one_way_in_[static_cast<std::size_t>(position)]; }
+  /// Between two neighbouring stages: the mean over the microbatches' owners, where links differ
+  /// and ranks are few, else that of the two ranks next to each other.
+  LinkCost link(const Part& before, const Part& after) const;
+  /// Of the last link to position p, if messages from both its neighbours come over it; else 0.
+  double entry_s_per_byte(int position) const {
+    return entries_[static_cast<std::size_t>(position)];
+  }
+  /// The time that messages of a microbatch, from before and from behind, take
+  /// on the links to a rank of a stage, at least.
+  double carrying_s(int begin, int replicas, double bytes_before, double bytes_behind) const;
   /// Work that positions [begin, end) do in the time in which the profile's device does one.
   double speed(int begin, int end) const {
     return speed_[static_cast<std::size_t>(end)] - speed_[static_cast<std::size_t>(begin)];
   }
-  /// Least memory of positions [begin, begin + count).
+  /// Least memory of positions [begin, begin + count); infinite where none is said.
   double memory_bytes(int begin, int count) const;
 
  private:
@@ -109,6 +117,7 @@ class CostModel {
   void add_layers(const model::Profile& profile, std::int64_t batch);
   void add_links(const Cluster& cluster);
   void add_shares();
+  LinkCost route_cost(Routes& routes, const Cluster& cluster, int from, int to) const;
 
   std::vector<int> order_;
   int microbatches_, most_replicas_;
@@ -121,12 +130,16 @@ class CostModel {
   std::vector<Shares> shares_;
   mutable std::map<std::pair<int, int>, Shares> larger_shares_;  ///< as they were asked for
   std::vector<LinkCost> links_;
-  std::vector<bool> one_way_in_;
+  std::vector<LinkCost> pairs_;  ///< of any two positions, where links differ and ranks are few
+  std::vector<double> entries_;
+  std::vector<double> sizes_;
   Sums speed_;
   std::vector<double> memory_;
 };
 
-/// The microbatches of a group dealt out to replicas of these slowdowns.
-Shares deal_out(std::span<const double> slowdowns, int microbatches);
+/// Sizes of the microbatches of a group of `batch` samples, over their mean; larger ones first.
+std::vector<double> relative_sizes(std::int64_t batch, int microbatches);
+/// Microbatches of these sizes dealt out to replicas of these slowdowns.
+Shares deal_out(std::span<const double> slowdowns, std::span<const double> sizes);
 
 }  // namespace dynpipe::planner

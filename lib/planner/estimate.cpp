@@ -42,7 +42,7 @@ double mean_delay(const std::vector<double>& weights, const std::vector<int>& de
 
 double Estimator::transfer_s(const Part& before, const Part& after) const {
   if (!objective_.communication) return 0;
-  return costs_.link(after.begin - 1).transfer_s(costs_.message_bytes(before.last));
+  return costs_.link(before, after).transfer_s(costs_.message_bytes(before.last));
 }
 
 double Estimator::reduction_s(const Part& part) const {
@@ -51,8 +51,8 @@ double Estimator::reduction_s(const Part& part) const {
   double slowest = 0;
   for (int p = part.begin; p + 1 < part.begin + part.replicas; ++p) {
     const LinkCost& link = costs_.link(p);
-    slowest = std::max(slowest,
-                       2 * (link.latency_s + (part.replicas - 1) * bytes * link.s_per_byte));
+    slowest =
+        std::max(slowest, 2 * (link.latency_s + (part.replicas - 1) * bytes * link.s_per_byte));
   }
   return slowest;
 }
@@ -65,25 +65,27 @@ Estimator::Terms Estimator::terms_of(const Parts& parts) const {
     const Shares& shares = costs_.shares(part.begin, part.replicas);
     const double work = costs_.work_s(part.first, part.last, part.recompute);
     const double update = costs_.update_s(part.first, part.last) * shares.slowest;
-    double paid = 0;   // of transfers, by the receiver's core
-    double bytes = 0;  // times of messages into a rank, of all its microbatches
+    double paid = 0;      // of transfers, by the receiver's core
+    double carrying = 0;  // of messages into a rank, of all its microbatches
     if (objective_.communication) {
-      const double share = static_cast<double>(shares.most) / m;
-      const auto add = [&](int position, const Part& before, bool from_before) {
-        const LinkCost& link = costs_.link(position);
-        const double message = costs_.message_bytes(before.last);
-        paid += (1 - link.overlap) * link.transfer_s(message);
-        const double time = message * link.s_per_byte * share;
-        bytes = from_before || costs_.one_way_in(part.begin) ? bytes + time : std::max(bytes, time);
+      double bytes_before = 0, bytes_behind = 0;
+      const auto add = [&](const Part& before, const Part& after, double& bytes) {
+        const LinkCost link = costs_.link(before, after);
+        bytes = costs_.message_bytes(before.last);
+        paid += (1 - link.overlap) * link.transfer_s(bytes);
+        if (before.replicas == 1 && after.replicas == 1) {
+          carrying = std::max(carrying, bytes * link.s_per_byte);
+        }
       };
-      if (s > 0) add(part.begin - 1, parts[s - 1], true);
-      if (s + 1 < parts.size()) add(parts[s + 1].begin - 1, part, false);
+      if (s > 0) add(parts[s - 1], part, bytes_before);
+      if (s + 1 < parts.size()) add(part, parts[s + 1], bytes_behind);
+      carrying = std::max(carrying,
+                          costs_.carrying_s(part.begin, part.replicas, bytes_before, bytes_behind));
     }
     const double reduction = reduction_s(part);
     terms.time_s.push_back(work * shares.mean + paid);
     const double computing = work * shares.busiest + update / m;
-    const double carrying = bytes + reduction / m;
-    terms.busy_s.push_back(std::max(computing + paid * shares.most / m, carrying));
+    terms.busy_s.push_back(std::max(computing + paid * shares.most / m, carrying + reduction / m));
     terms.least_s = std::max({terms.least_s, computing, carrying});
     terms.update_s.push_back(update);
     terms.exposed_s.push_back(reduction);
@@ -204,8 +206,9 @@ double Estimator::group_s(const Parts& parts, const Terms& terms,
     const Shares& shares = costs_.shares(part.begin, part.replicas);
     const double forward_s = costs_.forward_s(part.first, part.last);
     forward = std::max(forward, forward_s * shares.busiest);
-    backward = std::max(backward, (costs_.work_s(part.first, part.last, part.recompute) - forward_s) *
-                                      shares.busiest);
+    backward =
+        std::max(backward, (costs_.work_s(part.first, part.last, part.recompute) - forward_s) *
+                               shares.busiest);
     through += terms.time_s[at(s)];
     if (s + 1 < stages) links += terms.link_s[at(s)];
     if (s > 0) saved += 2 * costs_.backward_weight_s(part.first, part.last) * shares.mean;
@@ -315,9 +318,8 @@ std::vector<int> Estimator::walk(const Parts& parts, std::vector<Sketch>& found)
   std::vector<int> warmups(parts.size(), 0);
   for (int s = stages - 2; s >= 0; --s) {
     // Without spare microbatches replicas still have one in hand each.
-    const int gap = objective_.spare_warmup
-                        ? 1
-                        : std::max(terms.replicas[at(s)], terms.replicas[at(s + 1)]);
+    const int gap =
+        objective_.spare_warmup ? 1 : std::max(terms.replicas[at(s)], terms.replicas[at(s + 1)]);
     warmups[at(s)] = warmups[at(s + 1)] + gap;
   }
   double best = std::numeric_limits<double>::infinity();

@@ -85,12 +85,12 @@ class Estimator {
  private:
   /// Stages in time, for a microbatch unless it says otherwise.
   struct Terms {
-    std::vector<double> time_s;      ///< T: from the start of its steps to their end, one replica
-    std::vector<double> busy_s;      ///< of its busiest rank, updates among it
-    std::vector<double> update_s;    ///< of a group
-    std::vector<double> link_s;      ///< C, to the next stage
-    std::vector<double> exposed_s;   ///< of a group: sums over replicas
-    std::vector<int> replicas;       ///< that work
+    std::vector<double> time_s;     ///< T: from the start of its steps to their end, one replica
+    std::vector<double> busy_s;     ///< of its busiest rank, updates among it
+    std::vector<double> update_s;   ///< of a group
+    std::vector<double> link_s;     ///< C, to the next stage
+    std::vector<double> exposed_s;  ///< of a group: sums over replicas
+    std::vector<int> replicas;      ///< that work
     double busiest_s = 0;
     double least_s = 0;  ///< of the busiest, if all transfers overlap
   };

@@ -62,6 +62,10 @@ Judgement Judge::operator()(const plan::Plan& plan) {
   Judgement judgement;
   const auto first = run.updates_s.begin() + groups.fill - 1;
   judgement.period_s = repeated_period_s({first, first + groups.look + 1});
+  for (const SimulatedRank& rank : run.ranks) {
+    // Where a rank still makes up for a late start, its updates are closer than it can go on with.
+    judgement.period_s = std::max(judgement.period_s, rank.busy_s / groups.all());
+  }
   judgement.delay = delay_of(plan, profile_);
   judgement.objective = judgement.period_s * (1 + kappa_ * judgement.delay);
   for (const SimulatedRank& rank : run.ranks) {

@@ -19,7 +19,7 @@ struct Cutter::Run {
   int stages, first, begin, replicas;
   const Shares* shares;
   double paid_before = 0;   ///< of the message that comes, by the receiver's core
-  double bytes_before = 0;  ///< its time on the link
+  double bytes_before = 0;  ///< of it
   double link_before = 0;   ///< C
 };
 
@@ -35,7 +35,7 @@ Cutter::Cutter(const Estimator& estimator, CutSettings settings)
            : settings_.stages > 0           ? settings_.stages + 1
                                             : std::min(layers_, ranks_) + 1;
   limited_ = estimator_.objective().memory_bytes < std::numeric_limits<double>::infinity() ||
-             costs_.memory_bytes(0, ranks_) < 9e18;
+             costs_.memory_bytes(0, ranks_) < std::numeric_limits<double>::infinity();
 }
 
 Cutter::State& Cutter::state(int stages, int layers, int ranks) {
@@ -53,20 +53,50 @@ bool Cutter::allowed(int stage, int first, int last) const {
   return true;
 }
 
-/// The first layer that a stage from `first` on may end with, if the ranks left are to do the rest
-/// in time.
+bool Cutter::allowed(const Parts& parts) const {
+  for (std::size_t s = 0; s < parts.size(); ++s) {
+    if (!allowed(static_cast<int>(s), parts[s].first, parts[s].last)) return false;
+  }
+  return true;
+}
+
 int Cutter::first_last(int first, int ranks_used) const {
   const double room = period_ * k_slack * costs_.speed(ranks_used, ranks_);
+  const auto soon_enough = [&](int last) {
+    return needed_.empty() ? costs_.work_s(last + 1, layers_ - 1) <= room
+                           : needed_[at(last + 1)] <= ranks_ - ranks_used;
+  };
   int low = first, high = layers_ - 1;
   while (low < high) {
     const int middle = (low + high) / 2;
-    if (costs_.work_s(middle + 1, layers_ - 1) <= room) {
+    if (soon_enough(middle)) {
       high = middle;
     } else {
       low = middle + 1;
     }
   }
   return low;
+}
+
+bool Cutter::count_needed() {
+  needed_.assign(at(layers_ + 1), 0);
+  const int most = settings_.replicas ? costs_.most_replicas() : 1;
+  for (int first = layers_ - 1; first >= 0; --first) {
+    int fewest = ranks_ + 1;
+    int last = first - 1;  // that so many replicas reach
+    for (int replicas = 1; replicas <= most && last + 1 < layers_; ++replicas) {
+      const Shares& shares = costs_.shares(0, replicas);
+      while (last + 1 < layers_ &&
+             costs_.work_s(first, last + 1) * shares.busiest +
+                     costs_.update_s(first, last + 1) * shares.slowest / costs_.microbatches() <=
+                 period_ * k_slack) {
+        ++last;
+      }
+      if (last >= first) fewest = std::min(fewest, replicas + needed_[at(last + 1)]);
+    }
+    needed_[at(first)] = fewest;
+  }
+  return needed_.front() <= ranks_;
 }
 
 /// By what is known before the stages around it are: the ranks behind it keep it at least as far
@@ -83,10 +113,9 @@ bool Cutter::fits(int first, int last, int begin, int replicas, bool recompute) 
     tau = 0;
   }
   const double own = std::ceil(static_cast<double>(held) * shares.most / m - 1e-9);
-  const double bytes = costs_.parameter_bytes(first, last) * (tau + 2) +
-                       costs_.state_bytes(first, last) +
-                       costs_.kept_bytes(first, last) * (recompute ? 1 : own) +
-                       costs_.buffer_bytes(first - 1) * own;
+  const double bytes =
+      costs_.parameter_bytes(first, last) * (tau + 2) + costs_.state_bytes(first, last) +
+      costs_.kept_bytes(first, last) * (recompute ? 1 : own) + costs_.buffer_bytes(first - 1) * own;
   return bytes <= std::min(objective.memory_bytes, costs_.memory_bytes(begin, replicas));
 }
 
@@ -114,16 +143,17 @@ void Cutter::grow(const Run& run, const State& from) {
     const double update = costs_.update_s(run.first, last) * shares.slowest / m;
     if (work * shares.busiest + update > period_ * k_slack) break;
     if (!allowed(run.stages, run.first, last)) continue;
-    double paid = run.paid_before, bytes = run.bytes_before;
+    double paid = run.paid_before, bytes_behind = 0;
     if (!last_stage && objective.communication) {
       const LinkCost& link = costs_.link(used - 1);
-      const double message = costs_.message_bytes(last);
-      paid += (1 - link.overlap) * link.transfer_s(message);
-      const double back = message * link.s_per_byte;
-      bytes = costs_.one_way_in(run.begin) ? bytes + back : std::max(bytes, back);
+      bytes_behind = costs_.message_bytes(last);
+      paid += (1 - link.overlap) * link.transfer_s(bytes_behind);
     }
     double busy = work * shares.busiest + paid * part + update;
-    if (settings_.rule != CutRule::bottleneck) busy = std::max(busy, bytes * part);
+    if (settings_.rule != CutRule::bottleneck && objective.communication) {
+      busy = std::max(busy,
+                      costs_.carrying_s(run.begin, run.replicas, run.bytes_before, bytes_behind));
+    }
     if (run.replicas > 1) {
       busy = std::max(busy, estimator_.reduction_s({run.first, last, run.begin, run.replicas}) / m);
     }
@@ -173,7 +203,7 @@ void Cutter::extend(int stages, int first, int ranks) {
     const LinkCost& link = costs_.link(ranks - 1);
     const double message = costs_.message_bytes(first - 1);
     run.paid_before = (1 - link.overlap) * link.transfer_s(message);
-    run.bytes_before = message * link.s_per_byte;
+    run.bytes_before = message;
     run.link_before = link.transfer_s(message);
   }
   for (int replicas = 1; replicas <= most; ++replicas) {
@@ -186,6 +216,7 @@ void Cutter::extend(int stages, int first, int ranks) {
 
 std::optional<Parts> Cutter::within(double period) {
   period_ = period;
+  if (costs_.equal_ranks() && !count_needed()) return std::nullopt;
   states_.assign(at(depth_) * at(layers_ + 1) * at(ranks_ + 1), {});
   state(0, 0, 0) = {0, -1, 0, 0};
   for (int stages = 0; stages < depth_; ++stages) {
@@ -193,9 +224,7 @@ std::optional<Parts> Cutter::within(double period) {
       for (int rank = 0; rank < ranks_; ++rank) extend(stages, layer, rank);
     }
   }
-  const auto reached = [&](int stages) {
-    return state(stages, layers_, ranks_).carry != k_none;
-  };
+  const auto reached = [&](int stages) { return state(stages, layers_, ranks_).carry != k_none; };
   if (depth_ == 1) return reached(0) ? std::optional(trace(0)) : std::nullopt;
   if (settings_.stages > 0) {
     return reached(settings_.stages) ? std::optional(trace(settings_.stages)) : std::nullopt;

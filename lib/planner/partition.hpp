@@ -26,7 +26,7 @@ struct CutSettings {
   double gap = 1;
   /// By layer: the stage that it has to be in, or -1; empty where all are free.
   std::vector<int> pins;
-  int stages = 0;       ///< how many; 0: any number
+  int stages = 0;        ///< how many; 0: any number
   bool replicas = true;  ///< stages may have several ranks
   /// By layer: whether a stage may begin with it; empty where all may.
   std::vector<bool> may_begin;
@@ -50,6 +50,7 @@ class Cutter {
 
   /// Whether a stage number may be these layers (pins and `may_begin`).
   bool allowed(int stage, int first, int last) const;
+  bool allowed(const Parts& parts) const;
   /// Whether memory keeps some cuts out.
   bool limited() const { return limited_; }
 
@@ -67,7 +68,11 @@ class Cutter {
   State& state(int stages, int layers, int ranks);
   void extend(int stages, int first, int ranks);
   void grow(const Run& run, const State& from);
+  /// The first layer that a stage from `first` on may end with, if the ranks left are to do the
+  /// rest in time.
   int first_last(int first, int ranks_used) const;
+  /// Fills `needed_`; false where some layer cannot be done in time. For equal ranks.
+  bool count_needed();
   bool fits(int first, int last, int begin, int replicas, bool recompute) const;
   Parts trace(int stages) const;
 
@@ -78,6 +83,8 @@ class Cutter {
   int depth_;  ///< stages that states tell apart; 1: none
   double period_ = 0;
   bool limited_ = false;
+  /// Ranks that layers from here on need at least; empty for unequal ranks.
+  std::vector<int> needed_;
   std::vector<State> states_;
 };
 

@@ -20,11 +20,21 @@ namespace {
 using base::counted;
 using base::InputError;
 
-/// Instructions that the simulator may run to pick one: where all cuts are compared, and else.
+/// Instructions that the simulator may run to pick one: where all cuts are compared, and else for
+/// each schedule, policy and number of microbatches.
 constexpr std::int64_t k_thorough_steps = 2'000'000;
-constexpr std::int64_t k_brisk_steps = 30'000;
+constexpr std::int64_t k_brisk_steps = 40'000;
+/// The part of it for what the formula thinks best; the rest goes on from the best of that.
+constexpr double k_first_part = 0.5;
+/// By formula a cut may be so much worse than the best simulated one and still be looked at.
+constexpr double k_doubt = 1.1;
+/// Cuts that are looked at in climbing, times the square of their stages: formulas of long
+/// pipelines take longer.
+constexpr double k_climbing = 300'000;
+/// The same for the best of a setting against the best of all.
+constexpr double k_hope = 1.3;
 constexpr std::size_t k_sketches = 1000;
-/// Replicas a stage that cuts are programmed for, at least.
+/// On so few, stages may also have more replicas than microbatches.
 constexpr int k_few_ranks = 16;
 
 /// One way to run the model: all that a cut is judged within.
@@ -38,11 +48,34 @@ struct Candidate {
   Sketch sketch;
 };
 
-std::vector<std::vector<int>> orders_of(const Cluster& cluster, bool reorder) {
-  std::vector<int> given(cluster.ranks.size());
+void sort_by_formula(std::vector<Candidate>& candidates) {
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) {
+                     return a.sketch.objective < b.sketch.objective;
+                   });
+}
+
+/// The best of every setting first.
+void put_leaders_first(std::vector<Candidate>& sorted) {
+  if (sorted.empty()) return;
+  const double hopeful = k_hope * sorted.front().sketch.objective;
+  std::set<const Estimator*> led;
+  std::vector<Candidate> leaders, others;
+  for (Candidate& candidate : sorted) {
+    const bool leads =
+        candidate.sketch.objective <= hopeful && led.insert(candidate.estimator).second;
+    (leads ? leaders : others).push_back(std::move(candidate));
+  }
+  leaders.insert(leaders.end(), std::make_move_iterator(others.begin()),
+                 std::make_move_iterator(others.end()));
+  sorted = std::move(leaders);
+}
+
+std::vector<std::vector<int>> orders_of(const Cluster& cluster, const SearchRequest& request) {
+  std::vector<int> given(static_cast<std::size_t>(ranks_of(cluster, request)));
   std::iota(given.begin(), given.end(), 0);
   std::vector<std::vector<int>> orders = {given};
-  if (!reorder) return orders;
+  if (!request.reorder) return orders;
   const auto slowdown = [&](int rank) {
     return cluster.ranks[static_cast<std::size_t>(rank)].slowdown;
   };
@@ -63,14 +96,15 @@ void check(const model::Profile& profile, int ranks, const SearchRequest& reques
                                  counted(ranks, "rank"), counted(layers, "layer")));
   }
   if (request.stages > std::min(ranks, layers)) {
-    throw InputError("", "stages", fmt::format("{} are more than there are {}", request.stages,
-                                               ranks < layers ? counted(ranks, "rank")
-                                                              : counted(layers, "layer")));
+    throw InputError(
+        "", "stages",
+        fmt::format("{} are more than there are {}", request.stages,
+                    ranks < layers ? counted(ranks, "rank") : counted(layers, "layer")));
   }
   if (!request.replicas && request.stages > 0 && request.stages != ranks) {
-    throw InputError("", "stages",
-                     fmt::format("must be {} where every stage has one rank, is {}", ranks,
-                                 request.stages));
+    throw InputError(
+        "", "stages",
+        fmt::format("must be {} where every stage has one rank, is {}", ranks, request.stages));
   }
   const int stages = request.stages > 0 ? request.stages : std::min(ranks, layers);
   int behind = 0;
@@ -79,8 +113,9 @@ void check(const model::Profile& profile, int ranks, const SearchRequest& reques
     if (pin < 0) continue;
     const std::string& name = profile.layers[layer].name;
     if (pin >= stages) {
-      throw InputError("", "pin", fmt::format("'{}' in stage {}: there are at most {}", name, pin,
-                                              counted(stages, "stage")));
+      throw InputError("", "pin",
+                       fmt::format("'{}' in stage {}: there are at most {}", name, pin,
+                                   counted(stages, "stage")));
     }
     if (pin < behind || pin > static_cast<int>(layer)) {
       throw InputError("", "pin",
@@ -106,7 +141,7 @@ Objective objective_of(const SearchRequest& request, plan::Schedule schedule,
 std::vector<Setting> settings_of(const model::Profile& profile, const Cluster& cluster,
                                  const SearchRequest& request) {
   std::vector<Setting> settings;
-  for (const std::vector<int>& order : orders_of(cluster, request.reorder)) {
+  for (const std::vector<int>& order : orders_of(cluster, request)) {
     for (const int m : request.microbatches) {
       if (m > request.batch) continue;
       for (const plan::Schedule schedule : request.schedules) {
@@ -115,23 +150,23 @@ std::vector<Setting> settings_of(const model::Profile& profile, const Cluster& c
           if (schedule != plan::Schedule::asynchronous && policy != request.policies.front()) {
             continue;
           }
-          const int ranks = cluster.size();
+          const int ranks = ranks_of(cluster, request);
           const auto layers = static_cast<std::int64_t>(profile.layers.size());
           const bool all = ranks <= k_few_ranks || ranks > layers * m;
           Setting setting;
           setting.costs = std::make_unique<CostModel>(profile, cluster, order, request.batch, m,
-                                                      all ? ranks : std::max(m, k_few_ranks));
-          setting.estimator = std::make_unique<Estimator>(
-              *setting.costs, objective_of(request, schedule, policy));
+                                                      all ? ranks : m);
+          setting.estimator =
+              std::make_unique<Estimator>(*setting.costs, objective_of(request, schedule, policy));
           settings.push_back(std::move(setting));
         }
       }
     }
   }
   if (settings.empty()) {
-    throw InputError("", "microbatches",
-                     fmt::format("are more than the {} of a batch",
-                                 counted(request.batch, "sample")));
+    throw InputError(
+        "", "microbatches",
+        fmt::format("are more than the {} of a batch", counted(request.batch, "sample")));
   }
   return settings;
 }
@@ -167,15 +202,17 @@ CutSettings cut_settings(const model::Profile& profile, const SearchRequest& req
       std::isfinite(request.memory_bytes)
           ? fmt::format("of {:.0f} MiB", std::floor(request.memory_bytes / k_mebibyte))
           : "of the cluster's ranks";
-  throw InputError("", "memory limit",
-                   fmt::format("no plan fits into that {}; the smallest that one fits is {:.0f} MiB",
-                               limit, std::ceil(least / k_mebibyte)));
+  throw InputError(
+      "", "memory limit",
+      fmt::format("no plan fits into that {}; the smallest that one fits is {:.0f} MiB", limit,
+                  std::ceil(least / k_mebibyte)));
 }
 
 /// Simulates as long as the effort lasts, and keeps the best.
 class Picker {
  public:
-  Picker(Judge judge, std::int64_t most_steps) : judge_(std::move(judge)), most_steps_(most_steps) {}
+  Picker(Judge judge, std::int64_t most_steps)
+      : judge_(std::move(judge)), most_steps_(most_steps) {}
 
   /// One plan at least, where it is not too large.
   bool may(const plan::Plan& plan) const {
@@ -188,9 +225,12 @@ class Picker {
     if (better(judgement.objective)) best_ = {plan, judgement, baseline, judgement.objective};
     return judgement.objective;
   }
+  std::int64_t steps() const { return judge_.steps(); }
   bool better(double objective) const { return objective < best_.objective * (1 - 1e-9); }
   /// Takes one that was not simulated.
-  void believe(const plan::Plan& plan, double objective) { best_ = {plan, {}, {}, objective}; }
+  void believe(const plan::Plan& plan, double objective, std::optional<Baseline> baseline = {}) {
+    best_ = {plan, {}, baseline, objective};
+  }
   const Verdict& best() const { return best_; }
 
  private:
@@ -219,26 +259,62 @@ class Refinement {
  public:
   Refinement(Picker& picker, bool thorough) : picker_(picker), thorough_(thorough) {}
 
-  /// Whether there is effort left.
-  bool start(const Candidate& candidate) {
+  /// Simulates what the formula thinks best.
+  void run(const std::vector<Candidate>& candidates, std::int64_t most_steps) {
+    const auto first =
+        thorough_ ? most_steps
+                  : static_cast<std::int64_t>(k_first_part * static_cast<double>(most_steps));
+    for (const Candidate& candidate : candidates) {
+      if (!left_ || (picker_.steps() > 0 && picker_.steps() >= first)) break;
+      const double objective = simulate(candidate);
+      if (thorough_) mend_warmups(candidate, objective);
+    }
+  }
+
+  /// From the best one on, cuts and warm-ups one step away, as long as one is better.
+  void climb(const CutSettings& settings) {
+    if (!best_) return;
+    const std::size_t stages = best_->sketch.parts.size();
+    auto effort = static_cast<int>(k_climbing / static_cast<double>(stages * stages + 64));
+    while (left_ && effort > 0) {
+      const Candidate from = *best_;
+      const Estimator& estimator = *from.estimator;
+      const Cutter cutter(estimator, settings);
+      mend_warmups(from, picker_.best().objective);
+      std::vector<Candidate> near;
+      for (const Parts& parts : neighbours(from.sketch.parts, settings)) {
+        if (effort == 0 || !cutter.allowed(parts)) continue;
+        if (estimator.least_period_s(parts) > picker_.best().objective) continue;
+        --effort;
+        for (Sketch& sketch : estimator.options(parts)) {
+          if (sketch.objective > k_doubt * picker_.best().objective) continue;
+          near.push_back({from.estimator, std::move(sketch)});
+        }
+      }
+      sort_by_formula(near);
+      for (const Candidate& candidate : near) simulate(candidate);
+      if (best_->sketch.parts == from.sketch.parts) break;
+    }
+  }
+
+  /// Warm-ups next to those of a sketch, as long as one is better.
+  void mend_warmups(const Candidate& candidate, double now) {
     const Estimator& estimator = *candidate.estimator;
-    double now = simulate(estimator, candidate.sketch);
-    if (!thorough_ || !std::isfinite(now)) return left_;
-    if (!estimator.objective().spare_warmup ||
+    if (!std::isfinite(now) || !estimator.objective().spare_warmup ||
         estimator.objective().schedule == plan::Schedule::gpipe) {
-      return left_;
+      return;
     }
     Sketch sketch = candidate.sketch;
     for (bool moved = true; moved && left_;) {
       moved = false;
       for (std::size_t s = 0; s + 1 < sketch.parts.size(); ++s) {
-        for (const int step : {1, -1, 2, 3}) {
+        // The warm-ups up to stage s, or its own alone.
+        for (const auto& [step, from] : std::initializer_list<std::pair<int, std::size_t>>{
+                 {1, 0}, {1, s}, {-1, 0}, {-1, s}, {2, 0}, {3, 0}}) {
           Sketch next = sketch;
-          for (std::size_t t = 0; t <= s; ++t) next.warmups[t] += step;
-          const int least =
-              std::max(static_cast<int>(sketch.parts.size() - 1 - s), next.warmups[s + 1]);
-          if (next.warmups[s] < least || next.warmups[0] > estimator.most_warmup()) continue;
-          const double objective = simulate(estimator, next);
+          for (std::size_t t = from; t <= s; ++t) next.warmups[t] += step;
+          if (!possible(estimator, next.warmups)) continue;
+          const double objective = simulate({&estimator, next});
           if (objective >= now * (1 - 1e-9)) continue;
           now = objective;
           sketch = std::move(next);
@@ -246,16 +322,26 @@ class Refinement {
         }
       }
     }
-    return left_;
   }
 
  private:
+  static bool possible(const Estimator& estimator, const std::vector<int>& warmups) {
+    for (std::size_t s = 0; s + 1 < warmups.size(); ++s) {
+      if (warmups[s] < std::max(static_cast<int>(warmups.size() - 1 - s), warmups[s + 1])) {
+        return false;
+      }
+    }
+    return warmups.front() <= estimator.most_warmup();
+  }
+
   /// Infinite where it cannot be the best, or was looked at before.
-  double simulate(const Estimator& estimator, const Sketch& sketch) {
+  double simulate(const Candidate& candidate) {
+    const Estimator& estimator = *candidate.estimator;
+    const Sketch& sketch = candidate.sketch;
     constexpr double k_nothing = std::numeric_limits<double>::infinity();
-    const double least = estimator.least_period_s(sketch.parts) *
-                         (1 + estimator.objective().kappa *
-                                  estimator.delay(sketch.parts, sketch.warmups));
+    const double least =
+        estimator.least_period_s(sketch.parts) *
+        (1 + estimator.objective().kappa * estimator.delay(sketch.parts, sketch.warmups));
     if (!left_ || !picker_.better(least) || !fits(estimator, sketch.parts, sketch.warmups)) {
       return k_nothing;
     }
@@ -266,26 +352,36 @@ class Refinement {
     if (!seen_.insert({&estimator, std::move(key)}).second) return k_nothing;
     const plan::Plan plan = estimator.plan_of(sketch);
     left_ = picker_.may(plan);
-    return left_ ? picker_.consider(plan) : k_nothing;
+    if (!left_) return k_nothing;
+    const double best = picker_.best().objective;
+    const double objective = picker_.consider(plan);
+    if (picker_.best().objective < best) best_ = candidate;
+    return objective;
   }
 
   Picker& picker_;
   bool thorough_;
-  bool left_ = true;
+  bool left_ = true;  ///< effort
+  std::optional<Candidate> best_;
   std::set<std::pair<const Estimator*, std::vector<int>>> seen_;
 };
 
 void try_baselines(const model::Profile& profile, const Cluster& cluster,
                    const SearchRequest& request, Picker& picker) {
-  const plan::Plan& own = picker.best().plan;
-  const BaselineRequest like{request.batch, own.microbatches, own.policy, request.layer_flops};
-  for (const Baseline baseline : k_baselines) {
-    const auto plan = baseline_plan(baseline, profile, cluster, like);
-    if (!plan || !permitted(*plan, profile, cluster, request)) continue;
-    const double least = least_objective(*plan, profile, cluster, request);
-    if (!picker.better(least)) continue;
-    if (Judge::steps_of(*plan) <= k_most_steps && picker.best().judgement) {
-      picker.consider(*plan, baseline);
+  for (const int m : request.microbatches) {
+    if (m > request.batch) continue;
+    const BaselineRequest like{request.batch, ranks_of(cluster, request), m,
+                               request.policies.front(), request.layer_flops};
+    for (const Baseline baseline : k_baselines) {
+      if (!allows(request, schedule_of(baseline))) continue;
+      const auto plan = baseline_plan(baseline, profile, cluster, like);
+      if (!plan || !permitted(*plan, profile, cluster, request)) continue;
+      const Expectation expected = expectation_of(*plan, profile, cluster, request);
+      if (!picker.best().judgement) {
+        if (picker.better(expected.objective)) picker.believe(*plan, expected.objective, baseline);
+      } else if (picker.better(expected.least) && Judge::steps_of(*plan) <= k_most_steps) {
+        picker.consider(*plan, baseline);
+      }
     }
   }
 }
@@ -294,9 +390,10 @@ void try_baselines(const model::Profile& profile, const Cluster& cluster,
 
 PlanChoice search(const model::Profile& profile, const Cluster& cluster,
                   const SearchRequest& request) {
-  check(profile, cluster.size(), request);
+  const int ranks = ranks_of(cluster, request);
+  check(profile, ranks, request);
   const std::vector<Setting> settings = settings_of(profile, cluster, request);
-  const CutSettings cuts = cut_settings(profile, request, cluster.size());
+  const CutSettings cuts = cut_settings(profile, request, ranks);
   std::vector<Candidate> found;
   for (const Setting& setting : settings) {
     for (Sketch& sketch : candidates(*setting.estimator, cuts, k_sketches)) {
@@ -304,19 +401,18 @@ PlanChoice search(const model::Profile& profile, const Cluster& cluster,
     }
   }
   if (found.empty()) refuse(settings, cuts, request);
-  std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
-    return a.sketch.objective < b.sketch.objective;
-  });
+  sort_by_formula(found);
+  put_leaders_first(found);
 
-  const bool thorough = few_cuts(static_cast<int>(profile.layers.size()), cluster.size(),
-                                 cuts.replicas);
+  const bool thorough = few_cuts(static_cast<int>(profile.layers.size()), ranks, cuts.replicas);
+  const std::int64_t most_steps =
+      thorough ? k_thorough_steps : k_brisk_steps * static_cast<std::int64_t>(settings.size());
   Picker picker(Judge(profile, cluster, request.batch, request.staleness ? request.kappa : 0),
-                thorough ? k_thorough_steps : k_brisk_steps);
+                most_steps);
   if (request.communication) {
     Refinement refinement(picker, thorough);
-    for (const Candidate& candidate : found) {
-      if (!refinement.start(candidate)) break;
-    }
+    refinement.run(found, most_steps);
+    refinement.climb(cuts);
   }
   if (!picker.best().judgement) {
     const Candidate& first = found.front();
@@ -324,6 +420,27 @@ PlanChoice search(const model::Profile& profile, const Cluster& cluster,
   }
   if (request.baselines) try_baselines(profile, cluster, request, picker);
   return account_of(picker.best(), profile, cluster, request);
+}
+
+std::optional<FewerRanks> better_with_fewer(const PlanChoice& choice, const model::Profile& profile,
+                                            const Cluster& cluster, const SearchRequest& request) {
+  SearchRequest fewer = request;
+  fewer.microbatches = {choice.plan.microbatches};
+  fewer.schedules = {choice.plan.schedule};
+  fewer.policies = {choice.plan.policy};
+  const int all = ranks_of(cluster, request);
+  std::optional<FewerRanks> best;
+  for (const int ranks : {all - 1, all - all / 4, all / 2, all / 4, 1}) {
+    if (ranks < 1 || ranks >= all || (request.stages > 0 && ranks < request.stages)) continue;
+    fewer.ranks = ranks;
+    const std::vector<Setting> settings = settings_of(profile, cluster, fewer);
+    const CutSettings cuts = cut_settings(profile, fewer, ranks);
+    for (const Sketch& sketch : candidates(*settings.front().estimator, cuts, 1)) {
+      const double gain = 1 - sketch.objective / choice.objective;
+      if (gain > 0.01 && (!best || gain > best->gain)) best = {ranks, gain};
+    }
+  }
+  return best;
 }
 
 }  // namespace dynpipe::planner

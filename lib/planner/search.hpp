@@ -16,6 +16,7 @@ namespace dynpipe::planner {
 /// What a plan is searched for.
 struct SearchRequest {
   std::int64_t batch = 1;               ///< samples of an update
+  int ranks = 0;                        ///< of the cluster the first; 0: all
   std::vector<int> microbatches = {8};  ///< M to choose from
   std::vector<plan::Schedule> schedules = {plan::Schedule::asynchronous};
   std::vector<plan::WeightPolicy> policies = {plan::WeightPolicy::double_buffer};
@@ -25,10 +26,10 @@ struct SearchRequest {
   double memory_bytes = std::numeric_limits<double>::infinity();
   /// By layer: the stage that it has to be in, or -1; empty where all are free.
   std::vector<int> pins;
-  int stages = 0;        ///< how many; 0: any number
-  bool replicas = true;  ///< stages may have several ranks
+  int stages = 0;         ///< how many; 0: any number
+  bool replicas = true;   ///< stages may have several ranks
   bool recompute = true;  ///< stages may, where they do not fit the memory otherwise
-  bool reorder = false;  ///< ranks may also be taken in the order of their speed
+  bool reorder = false;   ///< ranks may also be taken in the order of their speed
   // Ablations: what the search is to know nothing of. What it finds is judged with all of it.
   bool staleness = true, communication = true, spare_warmup = true;
   /// Whether the plans of all baselines are among those it chooses from.
@@ -46,6 +47,10 @@ struct StageReport {
   int delay = 0;
 };
 
+inline int ranks_of(const Cluster& cluster, const SearchRequest& request) {
+  return request.ranks > 0 ? request.ranks : cluster.size();
+}
+
 struct PlanChoice {
   plan::Plan plan;
   double period_s = 0;     ///< of an update
@@ -53,7 +58,8 @@ struct PlanChoice {
   double delay = 0;        ///< tau'
   double objective = 0;    ///< period (1 + kappa tau')
   /// No plan takes less: max(work of all layers / speed of all ranks, largest layer on the fastest
-  /// rank, shared among as many as there are microbatches where replicas are allowed), of an update.
+  /// rank, shared among as many as there are microbatches where replicas are allowed), of an
+  /// update.
   double bound_s = 0;
   std::vector<StageReport> stages;
   std::string limit;                 ///< what keeps it from the bound, in a line
@@ -70,6 +76,15 @@ struct PlanChoice {
 /// least that something does).
 PlanChoice search(const model::Profile& profile, const Cluster& cluster,
                   const SearchRequest& request);
+
+/// Of fewer ranks, the first of the cluster, whether some would have a lower objective than
+/// `choice`: their number and by what part, by formula. Empty where the count is right.
+struct FewerRanks {
+  int ranks;
+  double gain;
+};
+std::optional<FewerRanks> better_with_fewer(const PlanChoice& choice, const model::Profile& profile,
+                                            const Cluster& cluster, const SearchRequest& request);
 
 /// The same account of a plan that is given, such as a baseline's.
 PlanChoice judged(const plan::Plan& plan, const model::Profile& profile, const Cluster& cluster,

@@ -63,8 +63,8 @@ model::Profile random_profile(int layers, std::uint64_t seed) {
     model::LayerProfile layer;
     layer.name = "layer" + std::string(1, static_cast<char>('a' + i % 26));
     const double forward = between(draw, 1e-4, 1e-3);
-    layer.times = {{forward, forward * between(draw + 1, 0.8, 1.3),
-                    forward * between(draw + 2, 0.8, 1.3)}};
+    layer.times = {
+        {forward, forward * between(draw + 1, 0.8, 1.3), forward * between(draw + 2, 0.8, 1.3)}};
     layer.update_s = random.uniform(draw + 3) * 3e-4;
     layer.output_bytes = static_cast<std::int64_t>(between(draw + 4, 1e4, 1e6));
     layer.kept_bytes = static_cast<std::int64_t>(between(draw + 5, 1e5, 4e6));
@@ -109,8 +109,9 @@ Optimum brute_force(const model::Profile& profile, const Cluster& cluster,
                     const SearchRequest& request, int spare) {
   planner::Judge judge(profile, cluster, request.batch, request.kappa);
   Optimum optimum{std::numeric_limits<double>::infinity(), {}};
-  plan::Plan plan{request.schedules.front(), request.policies.front(),
-                  request.microbatches.front(), {}};
+  const auto sizes = planner::relative_sizes(request.batch, request.microbatches.front());
+  plan::Plan plan{
+      request.schedules.front(), request.policies.front(), request.microbatches.front(), {}};
   each_cut(static_cast<int>(profile.layers.size()), cluster.size(), request.replicas,
            [&](const std::vector<plan::Stage>& stages) {
              plan.stages = stages;
@@ -120,7 +121,7 @@ Optimum brute_force(const model::Profile& profile, const Cluster& cluster,
                for (int rank : stage.ranks) {
                  slowdowns.push_back(cluster.ranks[static_cast<std::size_t>(rank)].slowdown);
                }
-               stage.owners = planner::deal_out(slowdowns, plan.microbatches).owners;
+               stage.owners = planner::deal_out(slowdowns, sizes).owners;
                most = std::max(most, stage.replicas());
              }
              each_warmup(plan, spare + 2 * (most - 1), [&] {

@@ -27,13 +27,13 @@ Instance random_instance(std::uint64_t seed, bool equal_ranks, bool replicas) {
   const int layers = ranks + static_cast<int>(random.below(1, replicas ? 3 : 4));
   Instance instance;
   instance.profile = random_profile(layers, seed);
-  instance.cluster = equal_ranks
-                         ? planner::uniform_cluster(ranks, 2e-5, 1e8 * std::pow(100.0, random.uniform(2)))
-                         : random_cluster(ranks, seed);
+  instance.cluster =
+      equal_ranks ? planner::uniform_cluster(ranks, 2e-5, 1e8 * std::pow(100.0, random.uniform(2)))
+                  : random_cluster(ranks, seed);
   instance.request.microbatches = {1 << random.below(3, 4)};
-  instance.request.batch = instance.request.microbatches.front() *
-                               (1 + static_cast<std::int64_t>(random.below(4, 4))) +
-                           static_cast<std::int64_t>(random.below(5, 2));
+  instance.request.batch =
+      instance.request.microbatches.front() * (1 + static_cast<std::int64_t>(random.below(4, 4))) +
+      static_cast<std::int64_t>(random.below(5, 2));
   instance.request.kappa = 0.1 * random.uniform(6);
   instance.request.replicas = replicas;
   if (random.below(7, 2) == 1) instance.request.policies = {plan::WeightPolicy::stash};
