@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "app/train_options.hpp"
 #include "comm/world.hpp"
@@ -18,8 +19,10 @@ bool plans_by_profile(const TrainOptions& options, int ranks);
 /// The profile that a run is planned or emulated by: that of --profile; else what was measured
 /// before for this model, machine and options; else measured now. Empty where the whole model does
 /// not fit into a rank's memory. Collective; the same on all ranks.
+/// `model_text`: the model's file.
 std::optional<model::Profile> profile_for_run(const TrainOptions& options,
-                                              const model::Model& model, comm::World& world);
+                                              const model::Model& model,
+                                              const std::string& model_text, comm::World& world);
 
 /// The best plan for `ranks` ranks of a cluster, of as many stages as the options say (by default
 /// one a rank). Throws InputError.

@@ -222,7 +222,7 @@ TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world) {
     if (!options.emulate.empty()) inputs.cluster = read_cluster(options, cluster_text, ranks);
   });
   if (!options.evaluation_only && (inputs.cluster || plans_by_profile(options, ranks))) {
-    inputs.profile = profile_for_run(options, inputs.model, world);
+    inputs.profile = profile_for_run(options, inputs.model, model_text, world);
   }
   world.together([&] {
     if (inputs.profile && plans_by_profile(options, ranks)) {
