@@ -11,6 +11,7 @@
 #include "base/counted.hpp"
 #include "base/errors.hpp"
 #include "nn/layer.hpp"
+#include "planner/profile_cluster.hpp"
 #include "planner/workload.hpp"
 #include "schedule/schedule.hpp"
 
@@ -25,18 +26,29 @@ constexpr double k_busy = 0.9;
 /// They lie in memory as a whole.
 constexpr double k_most_instructions = 2e8;
 
-planner::Cluster read_cluster(const SimulateOptions& options) {
-  if (options.cluster.empty()) {
-    return planner::uniform_cluster(*options.ranks, 0, std::numeric_limits<double>::infinity());
+/// Described in a file, else by the profile's links, else equal ranks.
+planner::Cluster make_cluster(const SimulateOptions& options, const model::Profile& profile) {
+  if (!options.cluster.empty()) {
+    return planner::parse_cluster(read_text_file(options.cluster), options.cluster);
   }
-  return planner::parse_cluster(read_text_file(options.cluster), options.cluster);
+  if (!profile.links.empty()) {
+    // Checked as if it had been written.
+    return planner::parse_cluster(planner::to_json(planner::cluster_of(profile)), options.profile);
+  }
+  if (!options.ranks) {
+    throw InputError("", "--ranks",
+                     fmt::format("is missing: {} has no links that would say how many there are",
+                                 options.profile));
+  }
+  return planner::uniform_cluster(*options.ranks, 0, std::numeric_limits<double>::infinity());
 }
 
 int ranks_of(const SimulateOptions& options, const planner::Cluster& cluster) {
   const int ranks = options.ranks.value_or(cluster.size());
   if (ranks > cluster.size()) {
     throw InputError("", "--ranks",
-                     fmt::format("is {}, but {} has {}", ranks, options.cluster,
+                     fmt::format("is {}, but {} has {}", ranks,
+                                 options.cluster.empty() ? options.profile : options.cluster,
                                  counted(cluster.size(), "rank")));
   }
   return ranks;
@@ -71,8 +83,13 @@ std::string describe_source(const SimulateOptions& options, const model::Model& 
                   plan::name_of(plan.schedule),
                   plan.synchronous() ? "" : fmt::format(" ({})", plan::name_of(plan.policy)),
                   counted(plan.size(), "stage"), counted(plan.ranks(), "rank"));
-  text += options.cluster.empty() ? "cluster: equal ranks, messages take nothing (no --cluster)\n"
-                                  : fmt::format("cluster: {}, {}\n", cluster.name, options.cluster);
+  if (!options.cluster.empty()) {
+    text += fmt::format("cluster: {}, {}\n", cluster.name, options.cluster);
+  } else if (!profile.links.empty()) {
+    text += fmt::format("cluster: the links of {}\n", options.profile);
+  } else {
+    text += "cluster: equal ranks, messages take nothing (no --cluster)\n";
+  }
   text += options.profile.empty()
               ? fmt::format(
                     "steps: by FLOPs at an assumed {:g} GFLOP/s, updates take nothing (no "
@@ -182,14 +199,14 @@ std::string describe_simulation(const model::Model& model, const plan::Plan& pla
 std::string simulate(const SimulateOptions& options) {
   const model::Model model = model::parse_model(read_text_file(options.train.model),
                                                 options.train.model, nn::layer_types());
-  const planner::Cluster cluster = read_cluster(options);
+  const model::Profile profile = read_profile(options, model);
+  const planner::Cluster cluster = make_cluster(options, profile);
   const int ranks = ranks_of(options, cluster);
   const std::string plan_text =
       options.train.plan.empty() ? "" : read_text_file(options.train.plan);
   const plan::Plan plan = make_plan(options.train, plan_text, model, ranks);
   check_streams(plan, options.train.plan);
   check_size(options, plan);
-  const model::Profile profile = read_profile(options, model);
 
   const planner::Workload work = planner::workload_of(profile, plan, options.train.batch);
   const auto streams = schedule::training_streams(plan, {0, options.updates});

@@ -32,8 +32,8 @@ OptionGroup task_options(SimulateOptions& o, Raw& raw) {
   option(group, "gflops", &o.gflops, "X",
          "without --profile: billions of operations a second of every rank, an assumption");
   option(group, "cluster", &o.cluster, "FILE",
-         "described machine (JSON, see data/README.md; default: equal ranks whose messages take "
-         "nothing)");
+         "described machine (JSON, see data/README.md; default: the profile's links, else equal "
+         "ranks whose messages take nothing)");
   option(group, "ranks", &o.ranks, "N", "of the cluster the first N (default: all)");
   option(group, "batch", &o.train.batch, "N", "samples of a weight update");
   option(group, "updates", &o.updates, "N", "weight updates to simulate");
@@ -80,7 +80,7 @@ void check(const SimulateOptions& o) {
           "--microbatches", o.train.microbatches, "1 to 4096");
   if (o.ranks)
     require(*o.ranks >= 1 && *o.ranks <= k_most_ranks, "--ranks", *o.ranks, "1 to 65536");
-  if (!o.ranks && o.cluster.empty()) {
+  if (!o.ranks && o.cluster.empty() && o.profile.empty()) {
     throw InputError("", "--ranks", "is missing: say how many there are, or --cluster FILE");
   }
 }

@@ -14,7 +14,7 @@ struct SimulateOptions {
   TrainOptions train;        ///< model, batch, seed, and how to spread it over ranks
   std::string profile;       ///< file; empty: by FLOPs
   double gflops = 50;        ///< a second, of a rank without a profile
-  std::string cluster;       ///< file; empty: equal ranks, messages that take nothing
+  std::string cluster;       ///< file; empty: the links of the profile, else free messages
   std::optional<int> ranks;  ///< the first ones of the cluster; empty: all
   std::int64_t updates = 50;
   std::string trace_out;  ///< file; empty: none

@@ -77,6 +77,26 @@ TEST(SimulateTest, TakesTimesFromAProfile) {
             by_flops.substr(by_flops.find("waits for")));
 }
 
+TEST(SimulateTest, TakesTheLinksOfAProfileWhereNoClusterIsDescribed) {
+  const model::Model model =
+      model::parse_model(read_text_file(k_model), k_model, nn::layer_types());
+  model::Profile profile = planner::profile_by_flops(model, 50e9);
+  profile.device = "a made-up device";
+  profile.build = "none";
+  profile.batch = 64;
+  const testing::TemporaryFolder folder;
+  const std::string file = (folder / "profile.json").string();
+  replace_text_file(file, model::to_json(profile));
+  testing::expect_contains(refusal({"--model", k_model, "--profile", file}),
+                           "--ranks: is missing: " + file + " has no links");
+  profile.links = {{0, 1, 1e-6, 4e9, 3e9, 0.5}};
+  replace_text_file(file, model::to_json(profile));
+  testing::expect_contains(run({"--model", k_model, "--profile", file}),
+                           "2 stages on 2 ranks\ncluster: the links of " + file);
+  testing::expect_contains(refusal({"--model", k_model, "--profile", file, "--ranks", "3"}),
+                           "--ranks: is 3, but " + file + " has 2 ranks");
+}
+
 TEST(SimulateTest, RefusesByName) {
   testing::expect_contains(refusal({"--ranks", "2"}), "--model: is missing");
   testing::expect_contains(refusal({"--model", k_model}), "--ranks: is missing");

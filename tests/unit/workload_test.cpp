@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "planner/profile_cluster.hpp"
+#include "planner/transfers.hpp"
 #include "support/random_scenario.hpp"
 
 namespace dynpipe::planner {
@@ -62,6 +64,30 @@ TEST(WorkloadTest, ByFlopsHasNoGradientOfTheImages) {
   EXPECT_EQ(relu.backward_weight_s, 0);
   EXPECT_DOUBLE_EQ(relu.backward_input_s, relu.forward_s);
   EXPECT_EQ(profile.layers[0].output_bytes, 4 * model.layers[0].facts.output.elements());
+}
+
+TEST(ProfileClusterTest, GivesEachLinkWhatWasMeasuredOneWayAndBoth) {
+  model::Profile profile;
+  profile.links = {{0, 1, 2e-6, 4e9, 3e9, 0.5}, {1, 2, 1e-6, 4e9, 4e9, 1}};
+  const Cluster cluster = cluster_of(profile);
+  EXPECT_EQ(cluster.size(), 3);
+  Transfers transfers(cluster);
+  const Route& there = transfers.route(0, 1);
+  EXPECT_DOUBLE_EQ(there.latency_s, 2e-6);
+  EXPECT_EQ(there.overlap, 0.5);
+  const auto last_arrival_s = [&] {
+    double last_s = 0;
+    while (transfers.advance()) {
+      for (const Transfers::Arrival& arrival : transfers.arrivals()) last_s = arrival.time_s;
+    }
+    return last_s;
+  };
+  transfers.depart(there, 4e9, 0, 1);
+  EXPECT_NEAR(last_arrival_s(), 1, 1e-5);
+  transfers.depart(there, 3e9, 10, 2);
+  transfers.depart(transfers.route(1, 0), 3e9, 10, 3);
+  EXPECT_NEAR(last_arrival_s(), 11, 1e-5);
+  EXPECT_EQ(transfers.route(0, 2).channels.size(), 4U);
 }
 
 }  // namespace
