@@ -163,10 +163,11 @@ std::string describe_simulation(const model::Model& model, const plan::Plan& pla
   for (int s = 0; s < plan.size(); ++s) text += stage_line(model, plan, s, run);
   text += "(shares of the whole run; mean over a stage's ranks)\n";
   const double period_s = run.period_s();
+  const double speed = period_s > 0 ? static_cast<double>(batch) / period_s : 0;
   text += fmt::format(
-      "\nSimulated: {:.4g} ms an update, {:.4g} images/s (once the pipeline is full); {} in "
+      "\nSimulated: {:.4g} ms an update, {:.{}f} images/s (once the pipeline is full); {} in "
       "{:.4g} s\n",
-      1e3 * period_s, period_s > 0 ? static_cast<double>(batch) / period_s : 0.0,
+      1e3 * period_s, speed, speed < 100 ? 2 : 0,
       counted(static_cast<std::int64_t>(run.updates_s.size()), "update"), run.end_s);
   const Limit rank = busiest_rank(plan, cluster, run);
   const Limit link = fullest_link(cluster, run);
