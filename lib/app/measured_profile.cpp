@@ -7,11 +7,10 @@
 #include <numeric>
 
 #include "app/backend.hpp"
+#include "app/profile_images.hpp"
 #include "app/rank_places.hpp"
 #include "base/errors.hpp"
-#include "base/random.hpp"
 #include "comm/mpi/mpi.hpp"
-#include "data/normalisation.hpp"
 #include "device/cpu/cpu_device.hpp"
 #include "ops/libraries.hpp"
 #include "pipeline/layer_profiler.hpp"
@@ -27,58 +26,6 @@ constexpr double k_certain = 0.003;
 /// Times around all sizes that a measurement is divided into at least.
 constexpr double k_sweeps = 6;
 constexpr double k_longest_slice_s = 0.5;
-
-/// Images of random bytes, written as those of a data set would be: more than caches hold, in an
-/// order that nobody foresees.
-class RandomImages {
- public:
-  RandomImages(const base::Shape& image, std::uint64_t seed)
-      : length_(static_cast<std::size_t>(image.elements())),
-        float32_(normalisation(image)),
-        float64_(normalisation(image)),
-        order_(seed, "profile order") {
-    constexpr std::size_t k_bytes = std::size_t{32} << 20U;
-    count_ = std::max<std::size_t>(1, k_bytes / length_);
-    pixels_.resize(count_ * length_);
-    const base::Philox random(seed, "profile images");
-    for (std::size_t i = 0; i < pixels_.size(); i += 16) {
-      const base::Philox::Block block = random.block(i / 16);
-      for (std::size_t k = i; k < std::min(i + 16, pixels_.size()); ++k) {
-        pixels_[k] = static_cast<std::uint8_t>(block[(k - i) / 4] >> (8 * (k % 4)));
-      }
-    }
-  }
-
-  void write(const tensor::Tensor& x) {
-    if (x.dtype == tensor::DType::float64) {
-      write_as(float64_, x.as<double>(), x.shape[0]);
-    } else {
-      write_as(float32_, x.as<float>(), x.shape[0]);
-    }
-  }
-
- private:
-  static data::Normalisation normalisation(const base::Shape& image) {
-    const auto channels = static_cast<std::size_t>(image.rank() == 3 ? image[0] : 1);
-    return {std::vector<double>(channels, 0.5), std::vector<double>(channels, 0.29)};
-  }
-  template <typename T>
-  void write_as(const data::ImageNormaliser<T>& normaliser, T* x, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      const std::size_t image = order_.below(drawn_++, count_);
-      normaliser.write(std::span<const std::uint8_t>(&pixels_[image * length_], length_),
-                       std::span<T>(x, length_));
-      x += length_;
-    }
-  }
-
-  std::size_t length_, count_ = 0;
-  std::vector<std::uint8_t> pixels_;
-  data::ImageNormaliser<float> float32_;
-  data::ImageNormaliser<double> float64_;
-  base::Philox order_;
-  std::uint64_t drawn_ = 0;
-};
 
 /// The length of a message between two layers that half of them are below.
 std::size_t usual_message_bytes(const model::Profile& profile) {
@@ -198,14 +145,18 @@ MeasuredProfile measure_profile(const ProfileRequest& request, comm::World& worl
   const auto channel = comm::make_mpi_channel(world, clock, policy);
   const auto ops = make_ops(options, threads);
   device::CpuDevice device;
-  RandomImages images(request.model.input, options.seed);
-  pipeline::LayerProfiler profiler(
-      {request.model, device, *ops, clock, options.optimizer, options.batch, request.samples,
-       options.seed, [&](const tensor::Tensor& x) { images.write(x); }, [&] { channel->poll(); }});
+  const auto write_input =
+      request.write_input ? request.write_input : made_up_images(request.model.input, options.seed);
+  pipeline::LayerProfiler profiler({request.model, device, *ops, clock, options.optimizer,
+                                    options.batch, request.samples,
+                                    options.stages.value_or(world.size()), world.rank(),
+                                    options.seed, write_input, [&] { channel->poll(); }});
   world.barrier();
   const double began_s = clock.now_s();
   const double slice_s = std::min(
-      k_longest_slice_s, request.seconds / k_sweeps / static_cast<double>(request.samples.size()));
+      k_longest_slice_s, request.seconds / k_sweeps /
+                             static_cast<double>(request.samples.size() *
+                                                 static_cast<std::size_t>(profiler.stages())));
   MeasuredProfile measured;
   ProfileQuality& quality = measured.quality;
   do {

@@ -14,9 +14,12 @@ namespace dynpipe::app {
 /// What is measured. What is referred to outlives the measurement.
 struct ProfileRequest {
   const model::Model& model;
-  const TrainOptions& options;        ///< batch, optimizer, dtype, backend, threads, seed
+  const TrainOptions& options;        ///< batch, stages, optimizer, dtype, backend, threads
   std::vector<std::int64_t> samples;  ///< microbatch sizes, rising
   double seconds = 10;                ///< for the layers, at most; links take about a second more
+  /// Leaves a microbatch in x [N, input of the model], plain, as training would; made-up pictures
+  /// where it is empty. What pooling and activations take depends on what they see.
+  std::function<void(const tensor::Tensor& x)> write_input = {};
 };
 
 /// How far a measurement has come, for those who watch.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "app/staleness.hpp"
 #include "app/text_file.hpp"
 #include "app/train_inputs.hpp"
 #include "base/counted.hpp"
@@ -108,7 +109,9 @@ PlanInputs read_inputs(const PlanOptions& options) {
                              : options.microbatches;
   request.schedules = options.schedules;
   request.policies = options.policies;
-  request.kappa = options.kappa.value_or(k_assumed_kappa);
+  request.kappa = options.kappa_from.empty()
+                      ? options.kappa.value_or(k_assumed_kappa)
+                      : kappa_of_summary(read_text_file(options.kappa_from), options.kappa_from);
   if (options.memory_bytes > 0) request.memory_bytes = options.memory_bytes;
   request.pins = pins_of(options, inputs.model);
   request.stages = options.stages.value_or(0);
@@ -138,8 +141,11 @@ std::string describe_source(const PlanOptions& options, const PlanInputs& inputs
   } else {
     text += fmt::format("cluster: equal ranks, links as in {}\n", options.profile);
   }
-  return text + fmt::format("cost of delay: kappa {:g}{}\n", inputs.request.kappa,
-                            options.kappa ? "" : ", an assumption (no --kappa)");
+  const std::string source = options.kappa ? ""
+                             : options.kappa_from.empty()
+                                 ? ", an assumption (no --kappa)"
+                                 : fmt::format(", measured: {}", options.kappa_from);
+  return text + fmt::format("cost of delay: kappa {:g}{}\n", inputs.request.kappa, source);
 }
 
 std::string numbered(std::vector<int> numbers) {

@@ -41,6 +41,8 @@ OptionGroup task_options(PlanOptions& o, Raw& raw) {
   option(group, "kappa", &o.kappa, "X",
          "cost of delay: what is minimised is period x (1 + kappa x delay in updates); the default "
          "is an assumption of 0.05");
+  option(group, "kappa-from", &o.kappa_from, "FILE",
+         "take kappa from the summary of a run with --measure-kappa");
   return group;
 }
 
@@ -104,6 +106,9 @@ void check(const PlanOptions& o) {
   require(std::isfinite(o.gflops) && o.gflops > 0, "--gflops", o.gflops, "above 0");
   if (o.kappa) {
     require(std::isfinite(*o.kappa) && *o.kappa >= 0, "--kappa", *o.kappa, "at least 0");
+  }
+  if (o.kappa && !o.kappa_from.empty()) {
+    throw InputError("", "--kappa", "contradicts --kappa-from: give one of them");
   }
   if (o.stages) require(*o.stages >= 1, "--fix-stages", *o.stages, "at least 1");
   if (o.ranks) {

@@ -22,9 +22,10 @@ struct PlanOptions {
   std::vector<int> microbatches;          ///< to choose from; empty: all that are sensible
   std::vector<plan::Schedule> schedules;  ///< to choose from
   std::vector<plan::WeightPolicy> policies;
-  double memory_bytes = 0;                        ///< of every rank; 0: as the cluster says
-  std::optional<double> kappa;                    ///< empty: assumed
-  std::optional<planner::Baseline> algorithm;     ///< empty: dynpipe's own
+  double memory_bytes = 0;                     ///< of every rank; 0: as the cluster says
+  std::optional<double> kappa;                 ///< empty: assumed
+  std::string kappa_from;                      ///< summary of a run that measured it; empty: none
+  std::optional<planner::Baseline> algorithm;  ///< empty: dynpipe's own
   std::vector<std::pair<std::string, int>> pins;  ///< layer and its stage
   std::optional<int> stages;
   bool no_replicas = false, reorder = false, recompute = true, compare = false;

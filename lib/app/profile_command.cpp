@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "app/measured_profile.hpp"
+#include "app/profile_images.hpp"
 #include "app/profile_options.hpp"
 #include "app/same_options.hpp"
 #include "app/terminal.hpp"
@@ -62,9 +63,14 @@ void profile(const std::vector<std::string>& words, comm::World& world) {
   const model::Model model = shared_model(options->train.model, world);
   const std::vector<std::int64_t> samples =
       microbatch_sizes(options->train.batch, options->microbatches);
-  world.together([&] { check_sizes(model, samples); });
+  WriteImages images;
+  world.together([&] {
+    check_sizes(model, samples);
+    const TrainOptions& train = options->train;
+    if (!train.data.empty()) images = training_images(train.data, model, train.seed);
+  });
   const MeasuredProfile measured = measure_profile(
-      {model, options->train, samples, options->seconds}, world, progress_line(world));
+      {model, options->train, samples, options->seconds, images}, world, progress_line(world));
   end_line(world);
   world.together([&] {
     if (world.rank() != 0) return;

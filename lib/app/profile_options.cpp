@@ -24,9 +24,14 @@ OptionGroup describe(ProfileOptions& o, Raw& raw) {
   OptionGroup group("Options");
   option(group, "model", &o.train.model, "FILE",
          "model description (JSON, see models/README.md); required");
+  option(group, "data", &o.train.data, "PLACE",
+         "data set whose images to measure with, as for training (default: made-up pictures)");
   option(group, "batch", &o.train.batch, "N", "samples of a weight update, over all microbatches");
   option(group, "microbatches", &raw.microbatches, "M,M,...",
          "counts of microbatches in a batch, whose sizes are measured");
+  option(group, "stages", &o.train.stages, "N",
+         "stages of the plans that the profile is for, about: what a layer finds in the caches "
+         "depends on what else its rank does (default: the number of ranks)");
   option(group, "optimizer", &raw.optimizer, "NAME", "sgd, adam, adamw or nadam");
   option(group, "momentum", &o.train.optimizer.momentum, "X", "sgd: momentum; 0 keeps no state");
   option(group, "out", &o.out, "FILE", "write the profile to FILE (JSON)");

@@ -11,7 +11,8 @@ namespace dynpipe::app {
 
 /// What `dynpipe profile` was asked to do.
 struct ProfileOptions {
-  /// As training has them: model, batch, optimizer, dtype, backend, threads, seed.
+  /// As training has them: model, data (empty: made-up pictures), batch, optimizer, dtype, backend,
+  /// threads, seed.
   TrainOptions train;
   std::vector<int> microbatches;  ///< counts of a batch's parts: each gives a microbatch size
   std::string out;                ///< file; empty: none

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <numeric>
 
 #include "pipeline/profiler_rig.hpp"
@@ -27,12 +28,6 @@ double median(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
   return quantile(values, 0.5);
-}
-
-/// Distance of the quartiles, relative to the median.
-double relative_spread(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return (quantile(values, 0.75) - quantile(values, 0.25)) / quantile(values, 0.5);
 }
 
 double sum(const LayerSeconds& seconds) {
@@ -73,47 +68,70 @@ class Series {
   std::vector<LayerSeconds> groups_;
 };
 
+/// Forwards before the first backward, at most.
+constexpr int k_most_ahead = 3;
+
+/// Stages of about equal FLOPs.
+std::vector<ProfilerRig::Range> cut(const LayerProfilerSetup& setup) {
+  const std::vector<model::Layer>& layers = setup.model.layers;
+  const nn::Chain whole(layers, tensor::Layout::plain, setup.samples.back(), setup.ops,
+                        nn::layer_types());
+  double total = 0;
+  for (const model::Layer& layer : layers) total += static_cast<double>(layer.facts.forward_flops);
+  std::vector<ProfilerRig::Range> ranges{{0, 0, 0}};
+  double passed = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const double goal = total * static_cast<double>(ranges.size()) / setup.stages;
+    const bool full = i > 0 && passed >= goal && static_cast<int>(ranges.size()) < setup.stages;
+    if (full && !whole.joined(i)) ranges.push_back({i, i, 0});
+    ranges.back().last = i;
+    passed += static_cast<double>(layers[i].facts.forward_flops);
+  }
+  for (std::size_t s = 0; s < ranges.size(); ++s) {
+    ranges[s].ahead = std::min(static_cast<int>(ranges.size() - 1 - s), k_most_ahead);
+  }
+  return ranges;
+}
+
 }  // namespace
 
-class LayerProfiler::Rig : public ProfilerRig {
+/// What is known of one stage's microbatches of one size.
+class LayerProfiler::Measurement {
  public:
-  explicit Rig(const LayerProfilerSetup& setup) : ProfilerRig(setup), clock_(setup.clock) {}
-  const base::Clock& clock() const { return clock_; }
-
- private:
-  const base::Clock& clock_;
-};
-
-/// What is known of one microbatch size.
-class LayerProfiler::Size {
- public:
-  Size(Rig& rig, std::int64_t n, std::int64_t batch)
+  Measurement(ProfilerRig& rig, const LayerProfilerSetup& setup, std::int64_t n)
       : rig_(rig),
+        clock_(setup.clock),
         n_(n),
         microbatches_(
-            static_cast<int>(std::clamp<std::int64_t>(batch / n, 1, k_most_microbatches))),
+            static_cast<int>(std::clamp<std::int64_t>(setup.batch / n, 1, k_most_microbatches))),
         chain_(rig.chain(n)) {}
 
   void run(double slice_s) {
     rig_.run_group(chain_, n_, std::min(microbatches_, 2), Backwards::whole);
-    const double end_s = rig_.clock().now_s() + slice_s;
+    const double end_s = clock_.now_s() + slice_s;
     do {
       add_group(Backwards::whole);
-      if (chain_.defers() && whole_ % k_split_every == 1) add_group(Backwards::split);
-    } while (rig_.clock().now_s() < end_s);
+      if (chain_.defers() && passes_s_.size() % k_split_every == 1) add_group(Backwards::split);
+    } while (clock_.now_s() < end_s);
   }
 
-  std::size_t groups() const { return whole_; }
+  /// With whole backwards.
+  std::size_t groups() const { return passes_s_.size(); }
   const Series& updates() const { return updates_; }
-  double spread() const { return relative_spread(passes()); }
-
-  double uncertainty() const {
-    if (whole_ < k_least_groups) return 1;
-    // Of a normal distribution: quartiles 1.349 deviations apart, the median's deviation
-    // sqrt(pi / 2) that of the mean.
+  /// Of a group's forwards and backwards.
+  double median_s() const { return median(passes_s_); }
+  double quartiles_s() const {
+    std::vector<double> sorted = passes_s_;
+    std::sort(sorted.begin(), sorted.end());
+    return quantile(sorted, 0.75) - quantile(sorted, 0.25);
+  }
+  /// Of that median. Of a normal distribution: quartiles 1.349 deviations apart, the median's
+  /// deviation sqrt(pi / 2) that of the mean.
+  double standard_error_s() const {
     constexpr double k_quartiles = 1.349;
     constexpr double k_of_median = 1.2533;
-    return k_of_median / k_quartiles * spread() / std::sqrt(static_cast<double>(whole_));
+    return k_of_median / k_quartiles * quartiles_s() /
+           std::sqrt(static_cast<double>(passes_s_.size()));
   }
 
   std::vector<model::LayerTimes> times() const {
@@ -137,66 +155,116 @@ class LayerProfiler::Size {
     updates_.add(times.update, 1);
     forwards_.add(times.forward, microbatches_);
     if (backwards == Backwards::whole) {
-      ++whole_;
       backwards_.add(times.backward, microbatches_);
-      passes_.push_back(sum(times.forward) + sum(times.backward));
+      passes_s_.push_back(sum(times.forward) + sum(times.backward));
     } else {
       inputs_.add(times.backward_input, microbatches_);
       weights_.add(times.backward_weight, microbatches_);
     }
   }
-  const std::vector<double>& passes() const { return passes_; }
 
-  Rig& rig_;
+  ProfilerRig& rig_;
+  const base::Clock& clock_;
   std::int64_t n_;
   int microbatches_;
   nn::Chain chain_;
-  std::size_t whole_ = 0;  ///< groups with whole backwards
   Series forwards_, backwards_, inputs_, weights_, updates_;
-  std::vector<double> passes_;
+  std::vector<double> passes_s_;
 };
 
-LayerProfiler::LayerProfiler(const LayerProfilerSetup& setup) : rig_(std::make_unique<Rig>(setup)) {
-  for (const std::int64_t n : setup.samples) {
-    sizes_.push_back(std::make_unique<Size>(*rig_, n, setup.batch));
+/// Some layers, and what is known of them by size.
+struct LayerProfiler::Stage {
+  Stage(const LayerProfilerSetup& setup, device::Stream& stream, const ProfilerRig::Range& range,
+        tensor::Layout layout)
+      : rig(setup, stream, range, layout) {
+    for (const std::int64_t n : setup.samples) sizes.emplace_back(rig, setup, n);
+  }
+
+  ProfilerRig rig;
+  std::deque<Measurement> sizes;
+};
+
+LayerProfiler::LayerProfiler(const LayerProfilerSetup& setup)
+    : setup_(setup), stream_(setup.device.make_stream("profile")) {
+  tensor::Layout layout = tensor::Layout::plain;
+  for (const ProfilerRig::Range& range : cut(setup_)) {
+    stages_.push_back(std::make_unique<Stage>(setup_, *stream_, range, layout));
+    layout = stages_.back()->rig.chain(setup_.samples.back()).output_layout();
+  }
+  // What the stages hand each other in training.
+  for (int kept = 0; kept < ProfilerRig::k_inputs; ++kept) {
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      const tensor::Tensor y = stages_[s]->rig.fill_forward(kept);
+      if (s + 1 < stages_.size()) setup_.ops.reorder(*stream_, y, stages_[s + 1]->rig.input(kept));
+    }
+    for (std::size_t s = stages_.size(); s-- > 0;) {
+      const tensor::Tensor dx = stages_[s]->rig.fill_backward(kept);
+      if (s > 0) setup_.ops.reorder(*stream_, dx, stages_[s - 1]->rig.output_gradient(kept));
+    }
   }
 }
 
 LayerProfiler::~LayerProfiler() = default;
 
 void LayerProfiler::sweep(double slice_s) {
-  for (const auto& size : sizes_) size->run(slice_s);
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    Stage& stage = *stages_[(s + static_cast<std::size_t>(setup_.first_stage)) % stages_.size()];
+    for (Measurement& size : stage.sizes) size.run(slice_s);
+  }
+}
+
+int LayerProfiler::stages() const {
+  return static_cast<int>(stages_.size());
 }
 
 double LayerProfiler::uncertainty() const {
   double most = 0;
-  for (const auto& size : sizes_) most = std::max(most, size->uncertainty());
+  for (std::size_t k = 0; k < setup_.samples.size(); ++k) {
+    double squares = 0, total_s = 0;
+    for (const auto& stage : stages_) {
+      const Measurement& size = stage->sizes[k];
+      if (size.groups() < k_least_groups) return 1;
+      squares += std::pow(size.standard_error_s(), 2);
+      total_s += size.median_s();
+    }
+    most = std::max(most, std::sqrt(squares) / total_s);
+  }
   return most;
 }
 
 double LayerProfiler::spread() const {
   double most = 0;
-  for (const auto& size : sizes_) most = std::max(most, size->spread());
+  for (const auto& stage : stages_) {
+    for (const Measurement& size : stage->sizes) {
+      most = std::max(most, size.quartiles_s() / size.median_s());
+    }
+  }
   return most;
 }
 
 int LayerProfiler::groups() const {
-  std::size_t least = sizes_.front()->groups();
-  for (const auto& size : sizes_) least = std::min(least, size->groups());
+  std::size_t least = stages_.front()->sizes.front().groups();
+  for (const auto& stage : stages_) {
+    for (const Measurement& size : stage->sizes) least = std::min(least, size.groups());
+  }
   return static_cast<int>(least);
 }
 
 std::vector<model::LayerProfile> LayerProfiler::layers() const {
-  std::vector<model::LayerProfile> layers = rig_->facts();
-  Series updates;
-  for (const auto& size : sizes_) {
-    updates.add(size->updates());
-    const std::vector<model::LayerTimes> times = size->times();
-    for (std::size_t i = 0; i < layers.size(); ++i) layers[i].times.push_back(times[i]);
+  std::vector<model::LayerProfile> all;
+  for (const auto& stage : stages_) {
+    std::vector<model::LayerProfile> layers = stage->rig.facts();
+    Series updates;
+    for (const Measurement& size : stage->sizes) {
+      updates.add(size.updates());
+      const std::vector<model::LayerTimes> times = size.times();
+      for (std::size_t i = 0; i < layers.size(); ++i) layers[i].times.push_back(times[i]);
+    }
+    const LayerSeconds update = updates.medians();
+    for (std::size_t i = 0; i < layers.size(); ++i) layers[i].update_s = update[i];
+    all.insert(all.end(), layers.begin(), layers.end());
   }
-  const LayerSeconds update = updates.medians();
-  for (std::size_t i = 0; i < layers.size(); ++i) layers[i].update_s = update[i];
-  return layers;
+  return all;
 }
 
 }  // namespace dynpipe::pipeline

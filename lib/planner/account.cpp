@@ -193,8 +193,9 @@ Expectation expectation_of(const plan::Plan& plan, const model::Profile& profile
   }
   const double kappa = request.staleness ? request.kappa : 0;
   const double counted = 1 + kappa * delay_of(plan, profile);
-  return {seen.estimator.period_s(seen.parts, seen.warmups) * counted,
-          busiest * plan.microbatches * counted};
+  return {
+      seen.estimator.period_s(seen.parts, seen.warmups) * counted,
+      std::max(busiest * plan.microbatches, seen.estimator.least_period_s(seen.parts)) * counted};
 }
 
 }  // namespace dynpipe::planner

@@ -274,8 +274,9 @@ std::vector<Sketch> candidates(const Estimator& estimator, const CutSettings& se
     return shortlist.take();
   }
   add_programmed(estimator, estimator, settings, shortlist);
-  // A limit that the cutter only knows in part may need a stricter one, and at last the leanest.
-  for (double part = 0.9; shortlist.empty() && cutter.limited() && part > 0.3; part -= 0.1) {
+  // The cutter knows a limit only in part: a stricter one may lead to more that fits.
+  for (double part = 0.9; cutter.limited() && part > 0.3; part -= 0.1) {
+    if (part < 0.65 && !shortlist.empty()) break;
     Objective strict = estimator.objective();
     strict.memory_bytes =
         part * std::min(strict.memory_bytes, costs.memory_bytes(0, costs.ranks()));

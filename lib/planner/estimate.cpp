@@ -9,6 +9,8 @@ namespace {
 
 /// Shortening the period by less than this is not worth a longer warm-up.
 constexpr double k_least_gain = 1e-6;
+/// Buffers of what leaves: one is filled while another is on its way.
+constexpr int k_leaving_in_turns = 2;
 /// Steps of a walk over warm-ups: each raises W where it costs most.
 constexpr int k_most_steps = 24;
 
@@ -274,23 +276,46 @@ int Estimator::in_flight(const Part& part, int warmup, int first_warmup) const {
   return most;
 }
 
+int Estimator::effective_warmup(int warmup) const {
+  if (objective_.schedule == plan::Schedule::gpipe) return costs_.microbatches();
+  return objective_.synchronous() ? std::min(warmup, costs_.microbatches()) : warmup;
+}
+
+schedule::Footprint Estimator::footprint(const Parts& parts, const std::vector<int>& warmups,
+                                         int s) const {
+  const Part& part = parts[at(s)];
+  const int warmup = effective_warmup(warmups[at(s)]);
+  const int held = in_flight(part, warmup, effective_warmup(warmups.front()));
+  schedule::Footprint most;
+  most.lean_forwards = part.recompute && held > 1;
+  most.activations = most.lean_forwards ? 1 : held;
+  most.inputs = held;
+  if (s > 0) most.inputs += std::max(1, effective_warmup(warmups[at(s - 1)]) - warmup);
+  most.incoming_gradients = s + 1 < static_cast<int>(parts.size()) ? 2 : 0;
+  // Replicas update as late as they may: at the end of a segment all groups in flight are open.
+  most.gradient_sums = part.replicas > 1 ? delays(warmups)[at(s)] + 1 : 1;
+  if (objective_.schedule == plan::Schedule::zb_h1) {
+    const int lag = part.recompute ? 0 : effective_warmup(warmups.front()) - warmup;
+    most.deferred = std::min(lag + 1, held);
+    if (most.incoming_gradients > 0) most.incoming_gradients += lag;
+  }
+  return most;
+}
+
 double Estimator::memory_bytes(const Parts& parts, const std::vector<int>& warmups, int s) const {
   const Part& part = parts[at(s)];
-  const bool first = s == 0;
-  const bool last = s + 1 == static_cast<int>(parts.size());
-  const int held = in_flight(part, warmups[at(s)], warmups.front());
-  const int ahead = first ? 0 : std::max(1, (warmups[at(s - 1)] - warmups[at(s)]) / part.replicas);
-  const bool lean = part.recompute && held > 1;
-  const int tau = delays(warmups)[at(s)];
+  const schedule::Footprint most = footprint(parts, warmups, s);
   const double parameters = costs_.parameter_bytes(part.first, part.last);
-  const int sums = part.replicas > 1 && tau > 0 ? 2 : 1;
+  // Beside its own gradients a replica has parts of the others'.
+  const double sum = parameters * (part.replicas > 1 ? 2 : 1);
+  double bytes = parameters * (delays(warmups)[at(s)] + 1) + sum * most.gradient_sums +
+                 costs_.state_bytes(part.first, part.last) +
+                 costs_.kept_bytes(part.first, part.last) * most.activations;
   const double input = costs_.buffer_bytes(part.first - 1);
   const double output = costs_.buffer_bytes(part.last);
-  double bytes = parameters * (tau + 1 + sums * (part.replicas > 1 ? 2 : 1)) +
-                 costs_.state_bytes(part.first, part.last) +
-                 costs_.kept_bytes(part.first, part.last) * (lean ? 1 : held);
-  if (!first) bytes += input * (held + ahead + 2);  // and gradients that leave, in turns
-  if (!last) bytes += output * (lean ? 4 : 2);      // gradients that come, activations that leave
+  bytes += input * (most.inputs + (s > 0 ? k_leaving_in_turns : 0));
+  bytes += output * most.incoming_gradients;
+  if (most.lean_forwards && most.incoming_gradients > 0) bytes += output * k_leaving_in_turns;
   return bytes;
 }
 

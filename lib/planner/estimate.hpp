@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "planner/cost_model.hpp"
+#include "schedule/schedule.hpp"
 
 namespace dynpipe::planner {
 
@@ -63,7 +64,10 @@ class Estimator {
   std::vector<double> exposed_s(const Parts& parts, const std::vector<int>& warmups) const;
   /// No warm-up gives a shorter period of an update: the busiest rank's time.
   double least_period_s(const Parts& parts) const;
-  /// Of every rank of stage s.
+  /// What the fullest rank of stage s holds at once, as its streams have it.
+  schedule::Footprint footprint(const Parts& parts, const std::vector<int>& warmups, int s) const;
+  /// Of the fullest rank of stage s: versions of its weights, sums of their gradients, the
+  /// optimizer's state, activations and messages.
   double memory_bytes(const Parts& parts, const std::vector<int>& warmups, int s) const;
   /// That of the fullest rank with the least warm-ups, everything recomputed that may be.
   double least_memory_bytes(Parts parts) const;
@@ -102,6 +106,7 @@ class Estimator {
   /// Adds sketches; returns the stages that kept it from going on, for want of memory.
   std::vector<int> walk(const Parts& parts, std::vector<Sketch>& found) const;
   int in_flight(const Part& part, int warmup, int first_warmup) const;
+  int effective_warmup(int warmup) const;
 
   const CostModel& costs_;
   Objective objective_;

@@ -23,7 +23,7 @@ using base::InputError;
 /// Instructions that the simulator may run to pick one: where all cuts are compared, and else for
 /// each schedule, policy and number of microbatches.
 constexpr std::int64_t k_thorough_steps = 2'000'000;
-constexpr std::int64_t k_brisk_steps = 40'000;
+constexpr std::int64_t k_brisk_steps = 30'000;
 /// The part of it for what the formula thinks best; the rest goes on from the best of that.
 constexpr double k_first_part = 0.5;
 /// By formula a cut may be so much worse than the best simulated one and still be looked at.

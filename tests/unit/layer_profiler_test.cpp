@@ -30,7 +30,7 @@ constexpr std::string_view k_model = R"({
 
 class LayerProfilerTest : public testing::Test {
  protected:
-  LayerProfilerSetup setup(std::vector<std::int64_t> samples) {
+  LayerProfilerSetup setup(std::vector<std::int64_t> samples, int stages = 1) {
     return {model,
             device,
             *ops,
@@ -38,6 +38,8 @@ class LayerProfilerTest : public testing::Test {
             {},
             8,
             std::move(samples),
+            stages,
+            0,
             1,
             [this](const tensor::Tensor& x) {
               written.push_back(x.shape[0]);
@@ -76,6 +78,30 @@ TEST_F(LayerProfilerTest, EveryStepGoesToItsLayer) {
   }
   // The weights for backward passes, and the optimizer with the statistics.
   for (const model::LayerProfile& layer : layers) EXPECT_EQ(layer.update_s, 2);
+}
+
+TEST_F(LayerProfilerTest, StagesByThemselvesHaveAllLayersOnce) {
+  LayerProfiler profiler(setup({4}, 3));
+  EXPECT_EQ(profiler.stages(), 3);
+  profiler.sweep(0);
+  std::vector<std::string> names;
+  for (const model::LayerProfile& layer : profiler.layers()) {
+    names.push_back(layer.name);
+    ASSERT_EQ(layer.times.size(), 1u);
+    // A cut never comes before an activation that the layer before does.
+    EXPECT_EQ(layer.times[0].forward_s, layer.joined         ? 0
+                                        : layer.name == "fc" ? 2
+                                                             : 1)
+        << layer.name;
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"pad", "conv", "relu", "block", "flatten", "fc"}));
+}
+
+TEST_F(LayerProfilerTest, ThereAreNoMoreStagesThanLayersToBeginThem) {
+  LayerProfiler profiler(setup({4}, 40));
+  EXPECT_LE(profiler.stages(), 6);
+  profiler.sweep(0);
+  EXPECT_EQ(profiler.layers().size(), 6u);
 }
 
 TEST_F(LayerProfilerTest, RunsWholeGroupsOfEverySize) {
