@@ -1,7 +1,6 @@
 #include "app/planning.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -39,57 +38,6 @@ bool fits_whole(const TrainOptions& options, const model::Model& model, std::int
   return world.sum({needed > share ? 1.0 : 0.0})[0] == 0;
 }
 
-/// What a measurement depends on.
-std::vector<std::string> circumstances(const TrainOptions& options, const std::string& model_text,
-                                       const std::vector<std::int64_t>& samples,
-                                       comm::World& world) {
-  const int threads = profile_threads(options, world);
-  return {model_text,
-          profile_device(threads),
-          profile_build(options),
-          fmt::format("{} {}", options.batch, fmt::join(samples, ",")),
-          std::string(nn::name_of(options.optimizer.kind)),
-          fmt::format("{} of {} ranks on {}", world.local_size(), world.size(), world.host())};
-}
-
-/// What rank 0 finds in the cache, on all ranks.
-std::optional<model::Profile> kept_profile(const ProfileCache& cache, const model::Model& model,
-                                           comm::World& world) {
-  std::string text;
-  world.together([&] {
-    if (world.rank() != 0) return;
-    std::string problem;
-    if (const auto kept = cache.read(problem)) text = model::to_json(*kept);
-    if (!problem.empty()) {
-      fmt::print(stderr, "dynpipe: warning: {}; its layers are measured anew\n", problem);
-    }
-    if (!text.empty()) {
-      fmt::print("profile   {}: remove it to measure anew\n", cache.file());
-      std::fflush(stdout);
-    }
-  });
-  text = world.broadcast(text);
-  if (text.empty()) return std::nullopt;
-  return model::parse_profile(text, cache.file(), model);
-}
-
-/// A measurement that is not known better than this was disturbed: the next run measures again.
-constexpr double k_most_uncertainty = 0.02;
-
-void keep(const ProfileCache& cache, const MeasuredProfile& measured) {
-  const ProfileQuality& quality = measured.quality;
-  fmt::print("profile   measured in {:.1f} s, times known to {:.1f} %", quality.passed_s,
-             100 * quality.uncertainty);
-  if (quality.uncertainty > k_most_uncertainty) {
-    fmt::print(": not kept, something disturbed it\n");
-  } else {
-    const std::string problem = cache.keep(measured.profile);
-    fmt::print(", {} {}\n",
-               problem.empty() ? "kept in" : "not kept:", problem.empty() ? cache.file() : problem);
-  }
-  std::fflush(stdout);
-}
-
 }  // namespace
 
 bool plans_by_profile(const TrainOptions& options, int ranks) {
@@ -115,14 +63,11 @@ std::optional<model::Profile> profile_for_run(const TrainOptions& options,
     }
     return std::nullopt;
   }
-  const ProfileCache cache(model, circumstances(options, model_text, samples, world));
-  if (auto kept = kept_profile(cache, model, world)) return kept;
-  const MeasuredProfile measured = measure_profile({model, options, samples, k_measuring_s}, world);
-  world.together([&] {
-    if (world.rank() == 0) keep(cache, measured);
-  });
-  // As its file says it, so that the next run finds the same plan.
-  return model::parse_profile(model::to_json(measured.profile), "the profile", model);
+  const auto warn = [](const std::string& text) {
+    fmt::print(stderr, "dynpipe: warning: {}\n", text);
+  };
+  return cached_profile({model, options, samples, k_measuring_s}, model_text, world,
+                        ProfileCache(ProfileCache::default_folder()), false, warn);
 }
 
 plan::Plan best_plan(const TrainOptions& options, const model::Model& model,
