@@ -43,7 +43,7 @@ struct TrainOptions {
   std::optional<int> stages;
   bool any_stages = false;            ///< the planner decides how many, and their replicas
   std::string algorithm = "dynpipe";  ///< that cuts layers into stages: or "flops"
-  double kappa = 0.02;                ///< what a delay costs: see planner::SearchRequest
+  double kappa = 0.05;                ///< what a delay costs: see planner::SearchRequest
   std::vector<int> replicas;          ///< per stage; empty: not said
   plan::Schedule schedule = plan::Schedule::asynchronous;
   plan::WeightPolicy policy = plan::WeightPolicy::double_buffer;
