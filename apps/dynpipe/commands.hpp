@@ -38,6 +38,7 @@ int run_on_ranks(int argc, char** argv,
 int run_alone(const std::function<void()>& body);
 
 int train(int argc, char** argv);
+int profile(int argc, char** argv);
 int doctor(int argc, char** argv);
 int simulate(int argc, char** argv);
 int data(int argc, char** argv);

@@ -144,4 +144,26 @@ std::optional<po::variables_map> parse_words(const std::string& command,
   return values;
 }
 
+std::vector<int> parse_counts(const std::string& text, const std::string& option) {
+  std::vector<int> numbers;
+  std::istringstream stream(text);
+  for (std::string word; std::getline(stream, word, ',');) {
+    std::size_t used = 0;
+    int number = 0;
+    try {
+      number = std::stoi(word, &used);
+    } catch (const std::exception&) {
+      used = 0;
+    }
+    if (used == 0 || used != word.size() || number < 1) {
+      throw InputError("", option, fmt::format("'{}' is not a list of counts such as 1,2,1", text));
+    }
+    numbers.push_back(number);
+  }
+  if (numbers.empty() || text.back() == ',') {
+    throw InputError("", option, fmt::format("'{}' is not a list of counts such as 1,2,1", text));
+  }
+  return numbers;
+}
+
 }  // namespace dynpipe::app

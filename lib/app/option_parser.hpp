@@ -28,4 +28,7 @@ std::optional<boost::program_options::variables_map> parse_words(
     const boost::program_options::options_description& options,
     const boost::program_options::positional_options_description& positional = {});
 
+/// "1,2,1": numbers of at least 1 with commas between them. Throws InputError naming `option`.
+std::vector<int> parse_counts(const std::string& text, const std::string& option);
+
 }  // namespace dynpipe::app

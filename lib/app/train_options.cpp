@@ -118,6 +118,9 @@ OptionGroup run_options(TrainOptions& o, Raw& raw) {
   option(group, "log-every", &o.log_every, "N", "log: a line every N updates");
   option(group, "deadline", &o.deadline_s, "SECONDS",
          "give up when a rank has waited so long for another");
+  option(group, "measure-kappa", &o.measure_kappa, "N",
+         "every N updates compare the gradient with the 8 before it, and tell in the summary what "
+         "delay costs (kappa)");
   group.add_options()("help", "this text");
   return group;
 }
@@ -165,6 +168,10 @@ void check_ranges(const TrainOptions& o) {
     require(*o.prefetch >= 0 && *o.prefetch <= 1024, "--prefetch", *o.prefetch, "0 to 1024");
   }
   if (o.max_updates) require(*o.max_updates >= 1, "--max-updates", *o.max_updates, "at least 1");
+  if (o.measure_kappa) {
+    require(*o.measure_kappa >= 1 && *o.measure_kappa <= k_many, "--measure-kappa",
+            *o.measure_kappa, "1 to 1000000");
+  }
   require(o.log_every >= 1, "--log-every", o.log_every, "at least 1");
   require(o.step_epochs >= 1 && o.step_epochs <= k_many, "--lr-step-epochs", o.step_epochs,
           "1 to 1000000");

@@ -60,6 +60,8 @@ struct TrainOptions {
   ProgressStyle progress = ProgressStyle::automatic;
   std::int64_t log_every = 100;  ///< updates
   double deadline_s = 300;
+  /// Updates from one comparison of gradients to the next; empty: none.
+  std::optional<std::int64_t> measure_kappa;
 
   OptionTexts texts;  ///< of all options, to be compared with other ranks'
 };

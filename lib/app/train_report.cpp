@@ -233,6 +233,7 @@ std::string summary_json(const TrainOptions& options, const TrainInputs& inputs,
                           {"migrations", ordered_json::array()},
                           {"ranks", ranks},
                           {"status", name_of(result.status)}};
+  if (result.staleness.comparisons > 0) summary.update(staleness_json(result.staleness));
   if (!result.reason.empty()) summary["reason"] = result.reason;
   return summary.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }

@@ -5,6 +5,7 @@
 
 #include "app/run_events.hpp"
 #include "app/run_monitor.hpp"
+#include "app/staleness.hpp"
 #include "app/train_inputs.hpp"
 #include "app/train_options.hpp"
 #include "pipeline/worker.hpp"
@@ -28,6 +29,7 @@ struct TrainResult {
   std::vector<RankResult> ranks;  ///< of a completed run
   UpdateTimes updates;
   double samples_per_s = 0;  ///< over all training time
+  Staleness staleness = {};  ///< of a completed run with --measure-kappa
 };
 
 /// Model and plan as training starts: a table for people.

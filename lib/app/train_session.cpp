@@ -103,7 +103,7 @@ class TrainSession {
         [this](const pipeline::GroupMetrics& metrics) { on_group(metrics); },
         times_every(world_.size()),
         [this](const pipeline::TimesReport& report) { monitor_->on_times(report); },
-        options_.label_smoothing});
+        options_.label_smoothing, options_.measure_kappa.value_or(0)});
     worker_->load(nn::initial_state(own_layers(), options_.seed), 0, options_.model);
     channel_->add_helper(&signals_, [this] { signals_->check(clock_.now_s()); });
     for (std::int64_t epoch = 0; epoch * order_.groups_per_epoch() < total_updates_; ++epoch) {
@@ -255,12 +255,15 @@ class TrainSession {
                          world_.host(),    worker_->times(),
                          peak_rss_bytes(), own_place().threads};
     const std::vector<std::string> texts = world_.gather(pack(own));
+    const std::vector<std::string> comparisons =
+        world_.gather(pack(worker_->gradient_comparisons()));
     world_.together([&] {
       if (!leader()) return;
       TrainResult result{RunStatus::completed,     "",
                          monitor_->epochs(),       {},
                          monitor_->update_times(), monitor_->samples_per_s()};
       for (const std::string& text : texts) result.ranks.push_back(unpack_rank_result(text));
+      result.staleness = find_staleness(comparisons);
       monitor_->end(RunStatus::completed);
       fmt::print("{}", describe_result(result, inputs_.plan));
       if (summary_ != nullptr) {

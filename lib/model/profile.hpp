@@ -48,6 +48,9 @@ struct Profile {
   std::vector<std::int64_t> samples;  ///< microbatch sizes that were measured, rising
   std::vector<LayerProfile> layers;
   std::vector<LinkProfile> links;
+  /// Of the ranks that measured side by side: what the same layers took each, 1 for their mean.
+  /// Empty: one rank measured alone.
+  std::vector<double> slowdowns;
 
   /// Of a microbatch of n samples: between two measured sizes, and beyond them, along the line
   /// through the nearest two, never below zero; in proportion where one size was measured. Nothing

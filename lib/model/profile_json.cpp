@@ -168,6 +168,10 @@ Profile parse_profile(std::string_view json_text, const std::string& file, const
       profile.links.push_back(read_link(links[i], i, file));
     }
   }
+  if (reader.find("slowdowns") != nullptr) {
+    const std::size_t ranks = reader.required_array("slowdowns").size();
+    profile.slowdowns = reader.required_numbers("slowdowns", ranks, k_something, k_beyond);
+  }
   reader.done();
   return profile;
 }
@@ -175,10 +179,13 @@ Profile parse_profile(std::string_view json_text, const std::string& file, const
 std::string to_json(const Profile& profile) {
   return fmt::format(
       "{{\n  \"model\": {},\n  \"device\": {},\n  \"build\": {},\n  \"batch\": {},\n"
-      "  \"samples\": [{}],\n  \"layers\": {},\n  \"links\": {}\n}}\n",
+      "  \"samples\": [{}],\n  \"layers\": {},\n  \"links\": {}{}\n}}\n",
       json(profile.model).dump(), json(profile.device).dump(), json(profile.build).dump(),
       profile.batch, fmt::join(profile.samples, ", "), shown_array(profile.layers, shown_layer),
-      shown_array(profile.links, shown_link));
+      shown_array(profile.links, shown_link),
+      profile.slowdowns.empty()
+          ? ""
+          : fmt::format(",\n  \"slowdowns\": [{:.6g}]", fmt::join(profile.slowdowns, ", ")));
 }
 
 }  // namespace dynpipe::model

@@ -14,6 +14,17 @@ void poll(const Pass& pass) {
   if (pass.between_layers != nullptr) (*pass.between_layers)();
 }
 
+/// As the layers of the chain see it: what is inside them is no layer of its own.
+Pass inside(const Pass& pass) {
+  Pass inner = pass;
+  inner.after_layer = nullptr;
+  return inner;
+}
+
+void tell(const Pass& pass, std::size_t layer) {
+  if (pass.after_layer != nullptr) (*pass.after_layer)(layer);
+}
+
 }  // namespace
 
 Portion Portion::after(const Portion& previous) const {
@@ -61,6 +72,7 @@ Chain::Chain(std::span<const model::Layer> layers, Layout input_layout, std::int
     const std::size_t output_offset = fused ? layers_.back().output_offset : arena_bytes_;
     const std::size_t saved_offset =
         fused ? arena_bytes_ : output_offset + batch_bytes(layer->output(), max_samples, dtype_);
+    const std::size_t arena_before = arena_bytes_;
     arena_bytes_ = saved_offset + device::aligned(layer->saved_bytes());
     const std::size_t gradient_offset = deferred_bytes_;
     const bool keeps_gradient = layer->defers() && index + 1 < layers.size();
@@ -68,7 +80,7 @@ Chain::Chain(std::span<const model::Layer> layers, Layout input_layout, std::int
         gradient_offset + (keeps_gradient ? batch_bytes(layer->output(), max_samples, dtype_) : 0);
     deferred_bytes_ = deferred_offset + device::aligned(layer->deferred_bytes());
     layers_.push_back({std::move(layer), portion, output_offset, saved_offset, gradient_offset,
-                       deferred_offset, ops::Activation::none, fused});
+                       deferred_offset, arena_bytes_ - arena_before, ops::Activation::none, fused});
   }
 }
 
@@ -88,13 +100,15 @@ Tensor Chain::output_in(std::byte* arena, std::int64_t n) const {
 void Chain::forward(const Pass& pass, const Weights& weights, const Tensor& x,
                     std::byte* arena) const {
   Tensor in = x;
-  Pass inner = pass;
-  for (const Slot& slot : layers_) {
+  Pass inner = inside(pass);
+  for (std::size_t index = 0; index < layers_.size(); ++index) {
+    const Slot& slot = layers_[index];
     if (slot.done_before) continue;
-    if (&slot != &layers_.front()) poll(pass);
+    if (index > 0) poll(pass);
     const Tensor out = output_of(slot, arena, x.shape[0]);
     inner.activation = slot.activation;
     slot.layer->forward(inner, slot.portion.of(weights), in, out, arena + slot.saved_offset);
+    tell(pass, index);
     in = out;
   }
 }
@@ -117,6 +131,7 @@ bool Chain::defers() const {
 
 void Chain::backward_weights(const Pass& pass, const Tensor& x, const Tensor& dy, std::byte* arena,
                              const Gradients& gradients, std::byte* deferred) const {
+  const Pass inner = inside(pass);
   bool first = true;
   for (std::size_t index = layers_.size(); index-- > 0;) {
     const Slot& slot = layers_[index];
@@ -128,9 +143,10 @@ void Chain::backward_weights(const Pass& pass, const Tensor& x, const Tensor& dy
       out_gradient = output_of(slot, arena, x.shape[0]);
       out_gradient.data = deferred + slot.gradient_offset;
     }
-    slot.layer->backward_weights(pass, input_of(index, x, arena), out_gradient,
+    slot.layer->backward_weights(inner, input_of(index, x, arena), out_gradient,
                                  arena + slot.saved_offset, slot.portion.of(gradients),
                                  deferred + slot.deferred_offset);
+    tell(pass, index);
   }
 }
 
@@ -138,7 +154,7 @@ void Chain::backward_layers(Part part, const Pass& pass, const Weights& weights,
                             const Tensor& dy, std::byte* arena, const Gradients& gradients,
                             const Tensor& dx, std::byte* deferred) const {
   const std::int64_t n = x.shape[0];
-  Pass inner = pass;
+  Pass inner = inside(pass);
   const std::array<std::byte*, 2> buffers{inner.scratch.take(gradient_bytes_[0]),
                                           inner.scratch.take(gradient_bytes_[1])};
   // Without dx, what lies before the first parameters has nothing to find out.
@@ -164,6 +180,7 @@ void Chain::backward_layers(Part part, const Pass& pass, const Weights& weights,
       slot.layer->backward(inner, slot.portion.of(weights), in, out, out_gradient, saved,
                            slot.portion.of(gradients), in_gradient);
     }
+    tell(pass, index);
     out_gradient = in_gradient;
     if (index > last) poll(pass);
   }

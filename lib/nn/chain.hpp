@@ -47,6 +47,10 @@ class Chain {
   const std::vector<Layout>& parameter_layouts() const { return parameter_layouts_; }
 
   std::size_t arena_bytes() const { return arena_bytes_; }
+  /// The part of it that a layer adds.
+  std::size_t arena_bytes_of(std::size_t layer) const { return layers_[layer].arena_bytes; }
+  /// Whether a layer's forward is done by the one before it.
+  bool joined(std::size_t layer) const { return layers_[layer].done_before; }
   std::size_t scratch_bytes() const;
 
   /// The last layer's output within an arena, for a microbatch of n samples.
@@ -77,6 +81,7 @@ class Chain {
     std::size_t output_offset, saved_offset;  ///< in an arena
     /// In deferred memory: the gradient of its output, and what the layer itself defers.
     std::size_t gradient_offset, deferred_offset;
+    std::size_t arena_bytes;     ///< that it adds to an arena
     ops::Activation activation;  ///< that the layer does for the next
     bool done_before;            ///< its forward, by the layer before it
   };

@@ -45,6 +45,9 @@ struct Pass {
   Scratch scratch = {};
   /// Called between the layers of a chain: where messages in flight are moved on. May be null.
   const std::function<void()>* between_layers = nullptr;
+  /// Called by the outermost chain when it has launched a layer's step, with the layer's place in
+  /// it: for those who time layers. May be null.
+  const std::function<void(std::size_t)>* after_layer = nullptr;
   /// What a layer that `fuses_activation` does to its output before it writes it (forward only).
   ops::Activation activation = ops::Activation::none;
 };

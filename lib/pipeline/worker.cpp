@@ -52,6 +52,11 @@ Worker::Worker(const WorkerSetup& setup)
     auto sink = setup.on_times ? setup.on_times : [](const TimesReport&) {};
     times_link_ = std::make_unique<TimesLink>(plan_, channel_, setup.times_every, std::move(sink));
   }
+  // The sums of a stage's replicas are the same.
+  if (setup.compare_gradients_every > 0 && own_.replica_of(rank_) == 0) {
+    gradient_lag_ = std::make_unique<GradientLag>(weights_.parameters(), ops_.dtype(), setup.seed,
+                                                  setup.compare_gradients_every);
+  }
 }
 
 std::int64_t Worker::sum_elements() const {
@@ -84,6 +89,10 @@ void Worker::train(schedule::Segment segment, std::int64_t epoch, const Feed& fe
   if (times_link_) times_link_->finish();
   drain();
   charge(times_.total, segment_began_s_);
+}
+
+std::vector<LagSample> Worker::gradient_comparisons() const {
+  return gradient_lag_ ? gradient_lag_->samples() : std::vector<LagSample>{};
 }
 
 EvaluationTotals Worker::evaluate(std::int64_t count, const Feed& feed) {
@@ -243,6 +252,7 @@ void Worker::update(std::int64_t group) {
   const BufferPool::Lease lease = sums_.at(group).lease;
   const SumViews& views = sum_views_[lease.index];
   sums_.close(group);
+  if (gradient_lag_) gradient_lag_->take(group, lease.data, *stream_);
   weights_.update(ops_, *stream_, setup_.learning_rate.at(group), views.parameters);
   for (int j = 0; j < plan_.microbatches; ++j) {
     if (feed_->size(group * plan_.microbatches + j) > 0) {

@@ -14,6 +14,7 @@
 #include "nn/learning_rate.hpp"
 #include "pipeline/buffer_pool.hpp"
 #include "pipeline/feed.hpp"
+#include "pipeline/gradient_lag.hpp"
 #include "pipeline/metrics_link.hpp"
 #include "pipeline/slots.hpp"
 #include "pipeline/stage_times.hpp"
@@ -44,6 +45,8 @@ struct WorkerSetup {
   /// Told of these reports on rank 0; may be empty.
   TimesLink::Sink on_times = {};
   double label_smoothing = 0;  ///< of the training loss; evaluation knows none
+  /// Groups from one comparison of gradients to the next, see GradientLag; 0: none.
+  std::int64_t compare_gradients_every = 0;
 };
 
 /// Sums over the microbatches that a last-stage rank evaluated; zero elsewhere.
@@ -72,6 +75,9 @@ class Worker {
   /// The newest version of this stage's weights, and its running statistics.
   tensor::StateDict state();
   const StageTimes& times() const { return times_; }
+  /// Comparisons of gradients so far: on one rank of each stage, and none without
+  /// `compare_gradients_every`.
+  std::vector<LagSample> gradient_comparisons() const;
 
  private:
   /// A microbatch between its first and its last instruction here.
@@ -162,6 +168,7 @@ class Worker {
   std::unique_ptr<comm::OrderedSum> reduction_;
   std::unique_ptr<MetricsLink> metrics_;
   std::unique_ptr<TimesLink> times_link_;
+  std::unique_ptr<GradientLag> gradient_lag_;
 
   const Feed* feed_ = nullptr;  ///< of the segment under way
   bool training_ = false;

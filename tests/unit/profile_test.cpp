@@ -36,7 +36,8 @@ constexpr std::string_view k_good = R"({
   ],
   "links": [
     {"from": 0, "to": 1, "latency_us": 1.5, "bytes_per_s": 3e+09, "both_ways_bytes_per_s": 2e+09, "overlap": 0.25}
-  ]
+  ],
+  "slowdowns": [0.99, 1.01]
 })";
 
 std::string with(std::string_view part, std::string_view replacement) {
@@ -88,6 +89,7 @@ TEST(ProfileTest, IsReadWholly) {
   EXPECT_DOUBLE_EQ(link.bytes_per_s, 3e9);
   EXPECT_DOUBLE_EQ(link.both_ways_bytes_per_s, 2e9);
   EXPECT_DOUBLE_EQ(link.overlap, 0.25);
+  EXPECT_EQ(profile.slowdowns, (std::vector<double>{0.99, 1.01}));
 }
 
 TEST(ProfileTest, ReadsWhatItWrites) {
@@ -100,7 +102,10 @@ TEST(ProfileTest, ReadsWhatItWrites) {
 TEST(ProfileTest, WithoutLinksIsOfOneRank) {
   Profile profile = good();
   profile.links.clear();
-  EXPECT_TRUE(parse_profile(to_json(profile), "p.json", tiny()).links.empty());
+  profile.slowdowns.clear();
+  const Profile read = parse_profile(to_json(profile), "p.json", tiny());
+  EXPECT_TRUE(read.links.empty());
+  EXPECT_TRUE(read.slowdowns.empty());
 }
 
 TEST(ProfileTest, TimesLieOnTheLineThroughTheNearestTwoSizes) {
@@ -217,6 +222,11 @@ TEST(ProfileTest, RefusesLinksThatCannotBe) {
   expect_refused(with(R"("overlap": 0.25)", R"("overlap": 1.5)"), "links[0]: overlap", "below");
   expect_refused(with(R"("latency_us": 1.5)", R"("latency_us": -1)"), "links[0]: latency_us",
                  "at least 0");
+}
+
+TEST(ProfileTest, RefusesSlowdownsThatCannotBe) {
+  expect_refused(with("[0.99, 1.01]", "[0.99, 0]"), "slowdowns", "must be at least");
+  expect_refused(with("[0.99, 1.01]", "1"), "slowdowns", "must be an array");
 }
 
 }  // namespace
