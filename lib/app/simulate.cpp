@@ -10,6 +10,7 @@
 #include "app/train_inputs.hpp"
 #include "base/counted.hpp"
 #include "base/errors.hpp"
+#include "comm/channel.hpp"
 #include "nn/layer.hpp"
 #include "planner/profile_cluster.hpp"
 #include "planner/workload.hpp"
@@ -33,7 +34,11 @@ planner::Cluster make_cluster(const SimulateOptions& options, const model::Profi
   }
   if (!profile.links.empty()) {
     // Checked as if it had been written.
-    return planner::parse_cluster(planner::to_json(planner::cluster_of(profile)), options.profile);
+    planner::Cluster cluster =
+        planner::parse_cluster(planner::to_json(planner::cluster_of(profile)), options.profile);
+    const comm::WaitPolicy policy;  // of ranks that have a core each
+    cluster.waiting = {comm::WaitPolicy::k_spin_on_own_core_s, policy.nap_s, policy.longest_nap_s};
+    return cluster;
   }
   if (!options.ranks) {
     throw InputError("", "--ranks",
@@ -86,7 +91,8 @@ std::string describe_source(const SimulateOptions& options, const model::Model& 
   if (!options.cluster.empty()) {
     text += fmt::format("cluster: {}, {}\n", cluster.name, options.cluster);
   } else if (!profile.links.empty()) {
-    text += fmt::format("cluster: the links of {}\n", options.profile);
+    text +=
+        fmt::format("cluster: the links of {}, ranks that nap while they wait\n", options.profile);
   } else {
     text += "cluster: equal ranks, messages take nothing (no --cluster)\n";
   }

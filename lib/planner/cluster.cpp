@@ -2,7 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace dynpipe::planner {
+
+double Waiting::noticed_s(double wait_s) const {
+  constexpr double k_share_of_wait = 0.2;
+  if (nap_s == 0 || wait_s <= spin_s) return wait_s;
+  double looked_s = spin_s;
+  while (looked_s < wait_s) {
+    const double share_s = k_share_of_wait * looked_s;
+    if (share_s >= longest_nap_s) {  // and so from now on
+      const double naps = std::ceil((wait_s - looked_s) / std::max(nap_s, longest_nap_s));
+      return looked_s + naps * std::max(nap_s, longest_nap_s);
+    }
+    looked_s += std::max(nap_s, share_s);
+  }
+  return looked_s;
+}
 
 Cluster uniform_cluster(int ranks, double latency_s, double bytes_per_s, double overlap) {
   Cluster cluster;

@@ -37,6 +37,16 @@ struct Interference {
   double slowdown = 1;
 };
 
+/// How a rank that waits looks for what it waits for: all the time at first, then between naps,
+/// each a fifth of the wait so far within bounds, as comm::Channel does. Without naps, all the
+/// time.
+struct Waiting {
+  double spin_s = 0, nap_s = 0, longest_nap_s = 0;
+
+  /// After how long a rank notices what comes `wait_s` after it began to wait.
+  double noticed_s(double wait_s) const;
+};
+
 /// A described machine: ranks, the network between them, and what disturbs them when.
 struct Cluster {
   std::string name;
@@ -44,6 +54,7 @@ struct Cluster {
   std::vector<std::string> switches;
   std::vector<ClusterLink> links;
   std::vector<Interference> events;
+  Waiting waiting;    ///< of all ranks
   double jitter = 0;  ///< standard deviation of a step's time, over its mean
 
   int size() const { return static_cast<int>(ranks.size()); }

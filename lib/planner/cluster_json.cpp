@@ -178,6 +178,16 @@ void read_ends(ObjectReader& reader, const std::string& file, Cluster& cluster, 
   }
 }
 
+Waiting read_waiting(const json& object, const std::string& file) {
+  ObjectReader reader(object, file, "waiting");
+  Waiting waiting;
+  waiting.spin_s = reader.required_number("spin_s", 0, k_no_bound);
+  waiting.nap_s = reader.required_number("nap_s", 0, k_no_bound);
+  waiting.longest_nap_s = reader.required_number("longest_nap_s", waiting.nap_s, k_no_bound);
+  reader.done();
+  return waiting;
+}
+
 }  // namespace
 
 Cluster parse_cluster(std::string_view json_text, const std::string& file) {
@@ -195,6 +205,7 @@ Cluster parse_cluster(std::string_view json_text, const std::string& file) {
       cluster.events.push_back(read_event(object, file, cluster.events.size(), ranks, links));
     }
   }
+  if (const json* waiting = reader.find("waiting")) cluster.waiting = read_waiting(*waiting, file);
   cluster.jitter = reader.optional_number("jitter", 0, 0, 1);
   reader.done();
   check_events(reader, cluster.events);
@@ -241,6 +252,11 @@ std::string to_json(const Cluster& cluster) {
       fmt::join(links, ",\n"));
   if (!events.empty()) {
     text += fmt::format(",\n  \"events\": [\n{}\n  ]", fmt::join(events, ",\n"));
+  }
+  if (cluster.waiting.nap_s > 0) {
+    text +=
+        fmt::format(",\n  \"waiting\": {{\"spin_s\": {}, \"nap_s\": {}, \"longest_nap_s\": {}}}",
+                    cluster.waiting.spin_s, cluster.waiting.nap_s, cluster.waiting.longest_nap_s);
   }
   return text + fmt::format(",\n  \"jitter\": {}\n}}\n", cluster.jitter);
 }

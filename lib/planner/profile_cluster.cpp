@@ -13,7 +13,11 @@ Cluster cluster_of(const model::Profile& profile) {
   for (const model::LinkProfile& link : profile.links) {
     ranks = std::max({ranks, link.from + 1, link.to + 1});
   }
-  for (int rank = 0; rank < ranks; ++rank) cluster.ranks.push_back({fmt::format("rank{}", rank)});
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    const double slowdown = at < profile.slowdowns.size() ? profile.slowdowns[at] : 1;
+    cluster.ranks.push_back({fmt::format("rank{}", rank), slowdown});
+  }
   for (const model::LinkProfile& link : profile.links) {
     const int bus = ranks + static_cast<int>(cluster.switches.size());
     const std::string name = fmt::format("link{}-{}", link.from, link.to);

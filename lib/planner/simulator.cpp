@@ -66,6 +66,7 @@ class Simulation {
       : plan_(plan),
         work_(work),
         keep_steps_(options.keep_steps),
+        waiting_(cluster.waiting),
         ranges_(streams),
         transfers_(cluster),
         sums_(plan, work, transfers_, ranges_.groups.first,
@@ -273,9 +274,11 @@ class Simulation {
 
   /// When a rank that came at `ready_s` can use what has arrived. `watched_s`: since when it waited
   /// with it under way.
-  static double after(double arrival_s, double watched_s, double unhidden_s, double ready_s) {
+  double after(double arrival_s, double watched_s, double unhidden_s, double ready_s) const {
+    const double noticed_s =
+        arrival_s > ready_s ? ready_s + waiting_.noticed_s(arrival_s - ready_s) : ready_s;
     const double waited_s = std::max(0.0, arrival_s - watched_s);
-    return std::max(ready_s, arrival_s) + std::max(0.0, unhidden_s - waited_s);
+    return std::max(noticed_s, arrival_s) + std::max(0.0, unhidden_s - waited_s);
   }
 
   /// The step itself.
@@ -323,6 +326,7 @@ class Simulation {
   const Plan& plan_;
   const Workload& work_;
   bool keep_steps_;
+  Waiting waiting_;
   Ranges ranges_;
   Transfers transfers_;
   ReplicaSums sums_;

@@ -76,7 +76,8 @@ struct SimulatorOptions {
 /// posted, takes the latency and then its bytes at its max-min share of every link on its route.
 /// The share of it that does not overlap, 1 - overlap of what it takes undisturbed, the receiving
 /// rank pays when it uses the message, less what it then has waited for the message under way: a
-/// rank that waits has time to move bytes. What is paid counts as waiting.
+/// rank that waits has time to move bytes. What is paid counts as waiting, and so does the time
+/// until a rank looks (Cluster::waiting).
 ///
 /// The sum over R replicas of a stage is a reduce-scatter and an all-gather: two messages of
 /// gradient_bytes / R from each rank to each other, the second once all of the rank's first are

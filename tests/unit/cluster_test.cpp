@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -24,6 +25,7 @@ const std::string k_small = R"({
     {"rank": "b", "start_s": 1, "end_s": 2, "slowdown": 3},
     {"link": "s-b", "start_s": 0.5, "end_s": 1.5, "slowdown": 2},
     {"rank": "b", "start_s": 2, "end_s": 4, "slowdown": 5}],
+  "waiting": {"spin_s": 5e-5, "nap_s": 1e-4, "longest_nap_s": 3e-4},
   "jitter": 0.05
 })";
 
@@ -59,6 +61,8 @@ TEST(ClusterTest, IsReadFromAFile) {
   EXPECT_EQ(cluster.events[1].index, 1);
   EXPECT_EQ(cluster.events[2].slowdown, 5);
   EXPECT_EQ(cluster.jitter, 0.05);
+  EXPECT_EQ(cluster.waiting.spin_s, 5e-5);
+  EXPECT_EQ(cluster.waiting.longest_nap_s, 3e-4);
 }
 
 TEST(ClusterTest, IsTheSameAfterWritingAndReading) {
@@ -69,6 +73,21 @@ TEST(ClusterTest, IsTheSameAfterWritingAndReading) {
   EXPECT_EQ(again.events[2].end_s, 4);
   const Cluster uniform = uniform_cluster(3, 1e-6, 2.5e9, 0.5);
   EXPECT_EQ(to_json(parse_cluster(to_json(uniform), "u.json")), to_json(uniform));
+}
+
+TEST(WaitingTest, NoticesBetweenNapsThatGrowWithTheWait) {
+  const Waiting waiting{1, 0.5, 2};
+  EXPECT_EQ(Waiting{}.noticed_s(7.3), 7.3);
+  EXPECT_EQ(waiting.noticed_s(0.7), 0.7);
+  EXPECT_EQ(waiting.noticed_s(1.01), 1.5);
+  EXPECT_EQ(waiting.noticed_s(1.5), 1.5);
+  // Every look, one after another.
+  double look_s = 1;
+  for (int look = 0; look < 60; ++look) {
+    const double next_s = look_s + std::max(0.5, std::min(0.2 * look_s, 2.0));
+    EXPECT_NEAR(waiting.noticed_s(0.5 * (look_s + next_s)), next_s, 1e-9);
+    look_s = next_s;
+  }
 }
 
 TEST(ClusterTest, RefusesWhatIsWrongByName) {
@@ -103,6 +122,7 @@ TEST(ClusterTest, RefusesWhatIsWrongByName) {
       {with(R"("end_s": 2,)", R"("end_s": 2.5,)"),
        "events[2]: begins at 2 s, before events[0] of the same rank ends"},
       {with(R"("slowdown": 3})", R"("slowdown": 0.5})"), "events[0]: slowdown: must be at least 1"},
+      {with("3e-4", "3e-5"), "waiting: longest_nap_s: must be at least 0.0001"},
       {with("0.05", "1"), "jitter: must be at least 0 and below 1"},
       {R"({"name": "none", "ranks": [], "links": []})", "ranks: is empty"},
       {R"({"name": "none", "ranks": {}, "links": []})", "ranks: must be an array"},

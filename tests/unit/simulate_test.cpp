@@ -91,8 +91,9 @@ TEST(SimulateTest, TakesTheLinksOfAProfileWhereNoClusterIsDescribed) {
                            "--ranks: is missing: " + file + " has no links");
   profile.links = {{0, 1, 1e-6, 4e9, 3e9, 0.5}};
   replace_text_file(file, model::to_json(profile));
-  testing::expect_contains(run({"--model", k_model, "--profile", file}),
-                           "2 stages on 2 ranks\ncluster: the links of " + file);
+  testing::expect_contains(
+      run({"--model", k_model, "--profile", file}),
+      "2 stages on 2 ranks\ncluster: the links of " + file + ", ranks that nap");
   testing::expect_contains(refusal({"--model", k_model, "--profile", file, "--ranks", "3"}),
                            "--ranks: is 3, but " + file + " has 2 ranks");
 }

@@ -99,6 +99,18 @@ TEST(SimulatorTest, ABusyRankPaysForWhatDoesNotOverlap) {
   EXPECT_DOUBLE_EQ(result.ranks[0].wait_gradient_s, 4 + 0.4 * 0.5);
 }
 
+TEST(SimulatorTest, ARankThatNapsStartsWhenItLooks) {
+  // Activation 0 is there at 1.5; rank 1 looks at 1, 2, 3, and rank 0 two seconds after it came to
+  // wait for gradient 0, and so on.
+  Cluster cluster = uniform_cluster(2, 0, 200);
+  cluster.waiting = {0, 1, 1};
+  const SimulatedRun result =
+      run(two_stages(), 2, workload_for(two_stages(), k_costs, 100), cluster);
+  // Rank 1: F0 2-3, B0 3-5, F1 5-6, B1 6-8. Rank 0: gradients at 5.5 and 8.5, seen at 6 and 9.
+  EXPECT_EQ(result.ranks[1].end_s, 8);
+  EXPECT_EQ(result.updates_s, (std::vector<double>{8, 11}));
+}
+
 TEST(SimulatorTest, ReplicasExchangeSlicesThenSums) {
   // One stage, two replicas, one microbatch each: both are through at 3. Slices of 50 bytes take
   // 0.5 s and 0.1 s of latency, both ways at once; sums as long again.

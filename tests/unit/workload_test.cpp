@@ -69,8 +69,11 @@ TEST(WorkloadTest, ByFlopsHasNoGradientOfTheImages) {
 TEST(ProfileClusterTest, GivesEachLinkWhatWasMeasuredOneWayAndBoth) {
   model::Profile profile;
   profile.links = {{0, 1, 2e-6, 4e9, 3e9, 0.5}, {1, 2, 1e-6, 4e9, 4e9, 1}};
+  profile.slowdowns = {0.9, 1.1};
   const Cluster cluster = cluster_of(profile);
   EXPECT_EQ(cluster.size(), 3);
+  EXPECT_EQ(cluster.ranks[1].slowdown, 1.1);
+  EXPECT_EQ(cluster.ranks[2].slowdown, 1);
   Transfers transfers(cluster);
   const Route& there = transfers.route(0, 1);
   EXPECT_DOUBLE_EQ(there.latency_s, 2e-6);
