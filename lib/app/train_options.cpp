@@ -240,28 +240,6 @@ void translate(const Raw& raw, const po::variables_map& values, TrainOptions& o)
 
 }  // namespace
 
-std::vector<int> parse_counts(const std::string& text, const std::string& option) {
-  std::vector<int> numbers;
-  std::istringstream stream(text);
-  for (std::string word; std::getline(stream, word, ',');) {
-    std::size_t used = 0;
-    int number = 0;
-    try {
-      number = std::stoi(word, &used);
-    } catch (const std::exception&) {
-      used = 0;
-    }
-    if (used == 0 || used != word.size() || number < 1) {
-      throw InputError("", option, fmt::format("'{}' is not a list of counts such as 1,2,1", text));
-    }
-    numbers.push_back(number);
-  }
-  if (numbers.empty() || text.back() == ',') {
-    throw InputError("", option, fmt::format("'{}' is not a list of counts such as 1,2,1", text));
-  }
-  return numbers;
-}
-
 void check_plan_alone(const std::string& plan, const po::variables_map& values) {
   if (plan.empty()) return;
   for (const char* option :

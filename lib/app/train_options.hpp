@@ -70,9 +70,6 @@ struct TrainOptions {
 /// --threads, --stages, --deadline. Throws InputError naming the option.
 void check_run_options(const std::string& dtype, TrainOptions& options);
 
-/// The counts in a text such as "1,2,1". Throws InputError naming the option.
-std::vector<int> parse_counts(const std::string& text, const std::string& option);
-
 /// Throws InputError where an option was given that a plan file says, if there is one.
 void check_plan_alone(const std::string& plan, const boost::program_options::variables_map& values);
 
