@@ -21,6 +21,8 @@ using base::InputError;
 using planner::PlanChoice;
 using planner::SearchRequest;
 
+/// Nobody waits for it but a person.
+constexpr int k_effort = 8;
 constexpr double k_mebibyte = 1 << 20;
 
 /// All that planning reads, checked.
@@ -118,6 +120,7 @@ PlanInputs read_inputs(const PlanOptions& options) {
   request.replicas = !options.no_replicas;
   request.recompute = options.recompute;
   request.reorder = options.reorder;
+  request.effort = k_effort;
   for (const model::Layer& layer : inputs.model.layers) {
     request.layer_flops.push_back(static_cast<double>(layer.facts.forward_flops));
   }

@@ -122,7 +122,8 @@ void climb(const Estimator& estimator, const CutSettings& settings, const Cutter
 }
 
 /// Under several rules, and with some room above each one's least period.
-std::vector<Parts> programmed_cuts(const Estimator& estimator, const CutSettings& settings) {
+std::vector<Parts> programmed_cuts(const Estimator& estimator, const CutSettings& settings,
+                                   bool one_rule) {
   struct Way {
     CutRule rule;
     double gap;
@@ -131,6 +132,7 @@ std::vector<Parts> programmed_cuts(const Estimator& estimator, const CutSettings
   if (estimator.objective().communication) {
     ways.insert(ways.begin(), {{CutRule::cycle, 1}, {CutRule::cycle, 2}});
   }
+  if (one_rule) ways.resize(1);
   std::vector<Parts> found;
   const auto add = [&](Parts parts) {
     if (std::find(found.begin(), found.end(), parts) == found.end()) {
@@ -146,7 +148,7 @@ std::vector<Parts> programmed_cuts(const Estimator& estimator, const CutSettings
     if (!best) continue;
     add(std::move(best->parts));
     for (const double room : {1.02, 1.06, 1.2}) {
-      if (estimator.costs().ranks() > k_many_ranks) break;
+      if (one_rule || estimator.costs().ranks() > k_many_ranks) break;
       if (auto parts = cutter.within(best->period_s * room)) add(std::move(*parts));
     }
   }
@@ -158,8 +160,8 @@ std::vector<Parts> programmed_cuts(const Estimator& estimator, const CutSettings
 }
 
 void add_programmed(const Estimator& cutting, const Estimator& estimator,
-                    const CutSettings& settings, Shortlist& shortlist) {
-  for (const Parts& parts : programmed_cuts(cutting, settings)) {
+                    const CutSettings& settings, bool one_rule, Shortlist& shortlist) {
+  for (const Parts& parts : programmed_cuts(cutting, settings, one_rule)) {
     shortlist.add(estimator.options(parts));
   }
 }
@@ -273,14 +275,14 @@ std::vector<Sketch> candidates(const Estimator& estimator, const CutSettings& se
     }).go();
     return shortlist.take();
   }
-  add_programmed(estimator, estimator, settings, shortlist);
+  add_programmed(estimator, estimator, settings, false, shortlist);
   // The cutter knows a limit only in part: a stricter one may lead to more that fits.
   for (double part = 0.9; cutter.limited() && part > 0.3; part -= 0.1) {
     if (part < 0.65 && !shortlist.empty()) break;
     Objective strict = estimator.objective();
     strict.memory_bytes =
         part * std::min(strict.memory_bytes, costs.memory_bytes(0, costs.ranks()));
-    add_programmed(Estimator(costs, strict), estimator, settings, shortlist);
+    add_programmed(Estimator(costs, strict), estimator, settings, true, shortlist);
   }
   if (shortlist.empty() && cutter.limited()) {
     const Leanest leanest = leanest_cut(estimator, settings);

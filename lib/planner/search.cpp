@@ -23,7 +23,7 @@ using base::InputError;
 /// Instructions that the simulator may run to pick one: where all cuts are compared, and else for
 /// each schedule, policy and number of microbatches.
 constexpr std::int64_t k_thorough_steps = 2'000'000;
-constexpr std::int64_t k_brisk_steps = 30'000;
+constexpr std::int64_t k_brisk_steps = 20'000;
 /// The part of it for what the formula thinks best; the rest goes on from the best of that.
 constexpr double k_first_part = 0.5;
 /// By formula a cut may be so much worse than the best simulated one and still be looked at.
@@ -31,7 +31,7 @@ constexpr double k_doubt = 1.1;
 /// Cuts that are looked at in climbing, times the square of their stages: formulas of long
 /// pipelines take longer.
 constexpr double k_climbing = 300'000;
-/// The same for the best of a setting against the best of all.
+/// The same for the best of a setting, and for baselines, against the best of all.
 constexpr double k_hope = 1.3;
 constexpr std::size_t k_sketches = 1000;
 /// On so few, stages may also have more replicas than microbatches.
@@ -271,29 +271,17 @@ class Refinement {
     }
   }
 
-  /// From the best one on, cuts and warm-ups one step away, as long as one is better.
+  /// From the best ones on, cuts and warm-ups one step away, as long as one is better.
   void climb(const CutSettings& settings) {
-    if (!best_) return;
-    const std::size_t stages = best_->sketch.parts.size();
+    std::stable_sort(simulated_.begin(), simulated_.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    const std::vector<std::pair<double, Candidate>> starts = simulated_;
+    if (starts.empty()) return;
+    const std::size_t stages = starts.front().second.sketch.parts.size();
     auto effort = static_cast<int>(k_climbing / static_cast<double>(stages * stages + 64));
-    while (left_ && effort > 0) {
-      const Candidate from = *best_;
-      const Estimator& estimator = *from.estimator;
-      const Cutter cutter(estimator, settings);
-      mend_warmups(from, picker_.best().objective);
-      std::vector<Candidate> near;
-      for (const Parts& parts : neighbours(from.sketch.parts, settings)) {
-        if (effort == 0 || !cutter.allowed(parts)) continue;
-        if (estimator.least_period_s(parts) > picker_.best().objective) continue;
-        --effort;
-        for (Sketch& sketch : estimator.options(parts)) {
-          if (sketch.objective > k_doubt * picker_.best().objective) continue;
-          near.push_back({from.estimator, std::move(sketch)});
-        }
-      }
-      sort_by_formula(near);
-      for (const Candidate& candidate : near) simulate(candidate);
-      if (best_->sketch.parts == from.sketch.parts) break;
+    for (const auto& [objective, candidate] : starts) {
+      if (!left_ || effort <= 0) return;
+      climb_from(candidate, objective, settings, effort);
     }
   }
 
@@ -325,6 +313,32 @@ class Refinement {
   }
 
  private:
+  void climb_from(Candidate from, double now, const CutSettings& settings, int& effort) {
+    const Cutter cutter(*from.estimator, settings);
+    for (bool moved = true; moved && left_ && effort > 0;) {
+      moved = false;
+      mend_warmups(from, now);
+      std::vector<Candidate> near;
+      for (const Parts& parts : neighbours(from.sketch.parts, settings)) {
+        if (effort == 0 || !cutter.allowed(parts)) continue;
+        if (!picker_.better(from.estimator->least_period_s(parts))) continue;
+        --effort;
+        for (Sketch& sketch : from.estimator->options(parts)) {
+          if (!picker_.better(sketch.objective / k_doubt)) continue;
+          near.push_back({from.estimator, std::move(sketch)});
+        }
+      }
+      sort_by_formula(near);
+      for (const Candidate& candidate : near) {
+        const double objective = simulate(candidate);
+        if (objective >= now * (1 - 1e-9)) continue;
+        now = objective;
+        from = candidate;
+        moved = true;
+      }
+    }
+  }
+
   static bool possible(const Estimator& estimator, const std::vector<int>& warmups) {
     for (std::size_t s = 0; s + 1 < warmups.size(); ++s) {
       if (warmups[s] < std::max(static_cast<int>(warmups.size() - 1 - s), warmups[s + 1])) {
@@ -353,16 +367,15 @@ class Refinement {
     const plan::Plan plan = estimator.plan_of(sketch);
     left_ = picker_.may(plan);
     if (!left_) return k_nothing;
-    const double best = picker_.best().objective;
     const double objective = picker_.consider(plan);
-    if (picker_.best().objective < best) best_ = candidate;
+    simulated_.emplace_back(objective, candidate);
     return objective;
   }
 
   Picker& picker_;
   bool thorough_;
   bool left_ = true;  ///< effort
-  std::optional<Candidate> best_;
+  std::vector<std::pair<double, Candidate>> simulated_;
   std::set<std::pair<const Estimator*, std::vector<int>>> seen_;
 };
 
@@ -379,7 +392,8 @@ void try_baselines(const model::Profile& profile, const Cluster& cluster,
       const Expectation expected = expectation_of(*plan, profile, cluster, request);
       if (!picker.best().judgement) {
         if (picker.better(expected.objective)) picker.believe(*plan, expected.objective, baseline);
-      } else if (picker.better(expected.least) && Judge::steps_of(*plan) <= k_most_steps) {
+      } else if (picker.better(expected.least) && picker.better(expected.objective / k_hope) &&
+                 Judge::steps_of(*plan) <= k_most_steps) {
         picker.consider(*plan, baseline);
       }
     }
@@ -406,7 +420,8 @@ PlanChoice search(const model::Profile& profile, const Cluster& cluster,
 
   const bool thorough = few_cuts(static_cast<int>(profile.layers.size()), ranks, cuts.replicas);
   const std::int64_t most_steps =
-      thorough ? k_thorough_steps : k_brisk_steps * static_cast<std::int64_t>(settings.size());
+      thorough ? k_thorough_steps
+               : k_brisk_steps * request.effort * static_cast<std::int64_t>(settings.size());
   Picker picker(Judge(profile, cluster, request.batch, request.staleness ? request.kappa : 0),
                 most_steps);
   if (request.communication) {

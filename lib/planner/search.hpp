@@ -32,6 +32,9 @@ struct SearchRequest {
   bool reorder = false;   ///< ranks may also be taken in the order of their speed
   // Ablations: what the search is to know nothing of. What it finds is judged with all of it.
   bool staleness = true, communication = true, spare_warmup = true;
+  /// How often the time that a search takes while training waits for it (milliseconds for tens of
+  /// layers) it may take: more simulations.
+  int effort = 1;
   /// Whether the plans of all baselines are among those it chooses from.
   bool baselines = true;
   std::vector<double> layer_flops;  ///< of the baseline that cuts by them; may be empty

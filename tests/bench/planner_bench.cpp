@@ -98,6 +98,7 @@ void compare(const Chain& chain, const Cluster& cluster) {
   request.schedules = {plan::Schedule::asynchronous, plan::Schedule::gpipe};
   request.kappa = k_kappa;
   request.layer_flops = chain.layer_flops;
+  request.effort = 8;  // as dynpipe plan has it
   tell(chain, cluster, "dynpipe", planner::search(chain.profile, cluster, request));
   constexpr std::pair<const char*, bool SearchRequest::*> k_ablations[] = {
       {"no-staleness", &SearchRequest::staleness},
