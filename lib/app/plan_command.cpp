@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "app/profiled_cluster.hpp"
 #include "app/staleness.hpp"
 #include "app/text_file.hpp"
 #include "app/train_inputs.hpp"
@@ -36,26 +37,6 @@ struct PlanInputs {
 model::Profile read_profile(const PlanOptions& options, const model::Model& model) {
   if (options.profile.empty()) return planner::profile_by_flops(model, 1e9 * options.gflops);
   return model::parse_profile(read_text_file(options.profile), options.profile, model);
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-/// Where no file describes one: equal ranks, and links as most of those that were profiled.
-planner::Cluster cluster_as_profiled(int ranks, const model::Profile& profile) {
-  if (profile.links.empty()) {
-    return planner::uniform_cluster(ranks, 0, std::numeric_limits<double>::infinity());
-  }
-  std::vector<double> latencies, rates, overlaps;
-  for (const model::LinkProfile& link : profile.links) {
-    latencies.push_back(link.latency_s);
-    rates.push_back(link.both_ways_bytes_per_s);
-    overlaps.push_back(link.overlap);
-  }
-  return planner::uniform_cluster(ranks, median(latencies), median(rates), median(overlaps));
 }
 
 /// Powers of two around the number of ranks that leave every microbatch its samples.
@@ -95,7 +76,7 @@ PlanInputs read_inputs(const PlanOptions& options) {
       model::parse_model(read_text_file(options.model), options.model, nn::layer_types());
   inputs.profile = read_profile(options, inputs.model);
   inputs.cluster = options.cluster.empty()
-                       ? cluster_as_profiled(*options.ranks, inputs.profile)
+                       ? profiled_cluster(*options.ranks, inputs.profile)
                        : planner::parse_cluster(read_text_file(options.cluster), options.cluster);
   const int ranks = options.ranks.value_or(inputs.cluster.size());
   if (ranks > inputs.cluster.size()) {
@@ -142,7 +123,7 @@ std::string describe_source(const PlanOptions& options, const PlanInputs& inputs
   } else if (inputs.profile.links.empty()) {
     text += "cluster: equal ranks, messages take nothing (no --cluster)\n";
   } else {
-    text += fmt::format("cluster: equal ranks, links as in {}\n", options.profile);
+    text += fmt::format("cluster: ranks and links as in {}\n", options.profile);
   }
   const std::string source = options.kappa ? ""
                              : options.kappa_from.empty()

@@ -1,4 +1,5 @@
 #include "app/simulate.hpp"
+#include "app/profiled_cluster.hpp"
 
 #include <fmt/format.h>
 
@@ -33,12 +34,7 @@ planner::Cluster make_cluster(const SimulateOptions& options, const model::Profi
     return planner::parse_cluster(read_text_file(options.cluster), options.cluster);
   }
   if (!profile.links.empty()) {
-    // Checked as if it had been written.
-    planner::Cluster cluster =
-        planner::parse_cluster(planner::to_json(planner::cluster_of(profile)), options.profile);
-    const comm::WaitPolicy policy;  // of ranks that have a core each
-    cluster.waiting = {comm::WaitPolicy::k_spin_on_own_core_s, policy.nap_s, policy.longest_nap_s};
-    return cluster;
+    return profiled_cluster(profile, options.ranks.value_or(planner::ranks_of(profile)));
   }
   if (!options.ranks) {
     throw InputError("", "--ranks",

@@ -7,12 +7,12 @@
 #include <tuple>
 
 #include "app/planning.hpp"
+#include "app/profiled_cluster.hpp"
 #include "app/text_file.hpp"
 #include "base/counted.hpp"
 #include "base/errors.hpp"
 #include "data/data_set.hpp"
 #include "nn/layer.hpp"
-#include "planner/measured_cluster.hpp"
 #include "schedule/checker.hpp"
 
 namespace dynpipe::app {
@@ -227,7 +227,7 @@ TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world) {
   world.together([&] {
     if (inputs.profile && plans_by_profile(options, ranks)) {
       const planner::Cluster cluster =
-          inputs.cluster ? *inputs.cluster : planner::measured_cluster(*inputs.profile, ranks);
+          inputs.cluster ? *inputs.cluster : profiled_cluster(*inputs.profile, ranks);
       inputs.plan = best_plan(options, inputs.model, *inputs.profile, cluster);
       plan::set_recompute(inputs.plan, options.recompute, "--recompute");
       plan::validate(inputs.plan, inputs.model, ranks, "");

@@ -11,13 +11,13 @@
 #include "app/backend.hpp"
 #include "app/image_feed.hpp"
 #include "app/measured_profile.hpp"
+#include "app/profiled_cluster.hpp"
 #include "app/train_inputs.hpp"
 #include "base/random.hpp"
 #include "comm/mpi/mpi.hpp"
 #include "device/cpu/cpu_device.hpp"
 #include "nn/parameters.hpp"
 #include "pipeline/worker.hpp"
-#include "planner/measured_cluster.hpp"
 #include "planner/workload.hpp"
 
 namespace dynpipe::bench {
@@ -117,7 +117,7 @@ class Bench {
   double simulated(const plan::Plan& plan, const model::Profile& profile) const {
     const planner::Workload work = planner::workload_of(profile, plan, options_.batch);
     const auto streams = schedule::training_streams(plan, {0, k_updates});
-    return planner::simulate(plan, streams, work, planner::measured_cluster(profile, 2)).end_s;
+    return planner::simulate(plan, streams, work, app::profiled_cluster(profile, 2)).end_s;
   }
 
  private:

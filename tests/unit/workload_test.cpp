@@ -69,11 +69,8 @@ TEST(WorkloadTest, ByFlopsHasNoGradientOfTheImages) {
 TEST(ProfileClusterTest, GivesEachLinkWhatWasMeasuredOneWayAndBoth) {
   model::Profile profile;
   profile.links = {{0, 1, 2e-6, 4e9, 3e9, 0.5}, {1, 2, 1e-6, 4e9, 4e9, 1}};
-  profile.slowdowns = {0.9, 1.1};
-  const Cluster cluster = cluster_of(profile);
+  const Cluster cluster = cluster_of(profile, ranks_of(profile));
   EXPECT_EQ(cluster.size(), 3);
-  EXPECT_EQ(cluster.ranks[1].slowdown, 1.1);
-  EXPECT_EQ(cluster.ranks[2].slowdown, 1);
   Transfers transfers(cluster);
   const Route& there = transfers.route(0, 1);
   EXPECT_DOUBLE_EQ(there.latency_s, 2e-6);
@@ -90,7 +87,36 @@ TEST(ProfileClusterTest, GivesEachLinkWhatWasMeasuredOneWayAndBoth) {
   transfers.depart(there, 3e9, 10, 2);
   transfers.depart(transfers.route(1, 0), 3e9, 10, 3);
   EXPECT_NEAR(last_arrival_s(), 11, 1e-5);
-  EXPECT_EQ(transfers.route(0, 2).channels.size(), 4U);
+}
+
+TEST(ProfileClusterTest, OtherPairsMeetNoBetterThanTheWorst) {
+  model::Profile profile;
+  profile.links = {{0, 1, 1e-6, 9e9, 8e9, 0.5}, {1, 2, 5e-6, 2e9, 1e9, 1}};
+  const Cluster cluster = cluster_of(profile, 4);
+  Routes routes(cluster);
+  for (const auto& [from, to] : {std::pair{0, 2}, std::pair{3, 1}}) {
+    EXPECT_NEAR(routes.between(from, to).latency_s, 5e-6, 1e-8);
+    EXPECT_DOUBLE_EQ(routes.between(from, to).bytes_per_s, 1e9);
+    EXPECT_EQ(routes.between(from, to).overlap, 0.5);
+    EXPECT_EQ(routes.between(from, to).channels.size(), 2U);
+  }
+}
+
+TEST(ProfileClusterTest, RanksAreEqualUnlessTheyWereFarApart) {
+  model::Profile profile;
+  profile.links = {{0, 1, 1e-6, 9e9, 8e9, 1}};
+  profile.slowdowns = {0.97, 1.03};
+  EXPECT_EQ(cluster_of(profile, 2).ranks[1].slowdown, 1);
+  profile.slowdowns = {0.9, 1.1};
+  EXPECT_EQ(cluster_of(profile, 2).ranks[1].slowdown, 1.1);
+  EXPECT_EQ(cluster_of(profile, 3).ranks[1].slowdown, 1);
+}
+
+TEST(ProfileClusterTest, WithoutMeasuredLinksMessagesTakeNoTime) {
+  const Cluster cluster = cluster_of({}, 2);
+  Routes routes(cluster);
+  EXPECT_EQ(routes.between(0, 1).latency_s, 0);
+  EXPECT_LT(1e12 / routes.between(0, 1).bytes_per_s, 1e-9);
 }
 
 }  // namespace
