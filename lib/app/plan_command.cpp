@@ -76,7 +76,7 @@ PlanInputs read_inputs(const PlanOptions& options) {
       model::parse_model(read_text_file(options.model), options.model, nn::layer_types());
   inputs.profile = read_profile(options, inputs.model);
   inputs.cluster = options.cluster.empty()
-                       ? profiled_cluster(*options.ranks, inputs.profile)
+                       ? profiled_cluster(inputs.profile, *options.ranks)
                        : planner::parse_cluster(read_text_file(options.cluster), options.cluster);
   const int ranks = options.ranks.value_or(inputs.cluster.size());
   if (ranks > inputs.cluster.size()) {
