@@ -11,6 +11,8 @@ constexpr double k_few_cuts = 12'000;
 constexpr double k_hopeless = 1.5;
 /// On more, cuts are looked for at the least period alone.
 constexpr int k_many_ranks = 128;
+/// Small steps from what was found.
+constexpr int k_most_steps = 500;
 /// Accuracy of the period that a cut is bisected to.
 constexpr double k_tolerance = 0.004;
 
@@ -290,7 +292,7 @@ std::vector<Sketch> candidates(const Estimator& estimator, const CutSettings& se
   }
   const std::vector<Sketch> found = shortlist.take();
   const auto stages = found.empty() ? std::size_t{1} : found.front().parts.size();
-  int effort = static_cast<int>(150'000 / (stages * stages + 64));
+  int effort = std::min(k_most_steps, static_cast<int>(150'000 / (stages * stages + 64)));
   for (std::size_t i = 0; i < found.size() && effort > 0; ++i) {
     if (i > 0 && found[i].parts == found[i - 1].parts) continue;
     climb(estimator, settings, cutter, found[i], effort, shortlist);

@@ -23,7 +23,7 @@ using base::InputError;
 /// Instructions that the simulator may run to pick one: where all cuts are compared, and else for
 /// each schedule, policy and number of microbatches.
 constexpr std::int64_t k_thorough_steps = 2'000'000;
-constexpr std::int64_t k_brisk_steps = 20'000;
+constexpr std::int64_t k_brisk_steps = 15'000;
 /// The part of it for what the formula thinks best; the rest goes on from the best of that.
 constexpr double k_first_part = 0.5;
 /// By formula a cut may be so much worse than the best simulated one and still be looked at.
@@ -31,6 +31,7 @@ constexpr double k_doubt = 1.1;
 /// Cuts that are looked at in climbing, times the square of their stages: formulas of long
 /// pipelines take longer.
 constexpr double k_climbing = 300'000;
+constexpr int k_most_cuts = 250;
 /// The same for the best of a setting, and for baselines, against the best of all.
 constexpr double k_hope = 1.3;
 constexpr std::size_t k_sketches = 1000;
@@ -272,13 +273,14 @@ class Refinement {
   }
 
   /// From the best ones on, cuts and warm-ups one step away, as long as one is better.
-  void climb(const CutSettings& settings) {
+  void climb(const CutSettings& settings, int most_cuts) {
     std::stable_sort(simulated_.begin(), simulated_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     const std::vector<std::pair<double, Candidate>> starts = simulated_;
     if (starts.empty()) return;
     const std::size_t stages = starts.front().second.sketch.parts.size();
-    auto effort = static_cast<int>(k_climbing / static_cast<double>(stages * stages + 64));
+    int effort = std::min(most_cuts,
+                          static_cast<int>(k_climbing / static_cast<double>(stages * stages + 64)));
     for (const auto& [objective, candidate] : starts) {
       if (!left_ || effort <= 0) return;
       climb_from(candidate, objective, settings, effort);
@@ -427,7 +429,7 @@ PlanChoice search(const model::Profile& profile, const Cluster& cluster,
   if (request.communication) {
     Refinement refinement(picker, thorough);
     refinement.run(found, most_steps);
-    refinement.climb(cuts);
+    refinement.climb(cuts, thorough ? k_most_cuts * 100 : k_most_cuts * request.effort);
   }
   if (!picker.best().judgement) {
     const Candidate& first = found.front();
