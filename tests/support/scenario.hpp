@@ -44,7 +44,8 @@ struct Scenario {
   tensor::StateDict initial;
   std::uint64_t seed = 1;
   tensor::DType dtype = tensor::DType::float64;
-  bool onednn = false;  ///< float32 by the fast backend
+  bool onednn = false;                       ///< float32 by the fast backend
+  std::int64_t compare_gradients_every = 0;  ///< see pipeline::GradientLag
   /// Drain and evaluate after these groups (ascending), and at the end: must change nothing.
   std::vector<std::int64_t> drains;
 
@@ -93,6 +94,7 @@ struct RankOutcome {
   std::vector<double> evaluations;  ///< of each drain: loss sum, correct, samples; this rank's part
   std::vector<pipeline::TimesReport> reports;  ///< of all ranks; on rank 0
   tensor::StateDict state;                     ///< of this rank's stage
+  std::vector<pipeline::LagSample> comparisons = {};
 };
 
 /// One rank's part, over any channel and device. `on_failure` is called, before its memory is
@@ -113,6 +115,8 @@ struct Outcome {
   /// Of the recursion: samples of each group whose two largest logits are equal but for rounding,
   /// so that the order of a sum decides whether their label was found.
   std::vector<double> undecided = {};
+  /// Of the ranks that have some.
+  std::vector<std::vector<pipeline::LagSample>> comparisons = {};
 };
 Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
                        bool fake_device = true);
