@@ -7,13 +7,13 @@
 namespace dynpipe::planner {
 namespace {
 
-constexpr double k_least = 1e-4, k_most = 100;  ///< of kappa, but for 0
+constexpr double k_least = 1e-4, k_most = 1;  ///< of kappa, but for 0
 
 struct Trial {
   double signal = 0, error = 0;
 };
 
-/// The signal that fits best with this kappa, and the squares that are left.
+/// The signal, not below 0, that fits best with this kappa, and the squares that are left.
 Trial try_kappa(std::span<const double> cosines, double kappa) {
   double with_cosines = 0, with_itself = 0;
   for (std::size_t i = 0; i < cosines.size(); ++i) {
@@ -21,7 +21,7 @@ Trial try_kappa(std::span<const double> cosines, double kappa) {
     with_cosines += shape * cosines[i];
     with_itself += shape * shape;
   }
-  Trial trial{with_cosines / with_itself, 0};
+  Trial trial{std::max(0.0, with_cosines / with_itself), 0};
   for (std::size_t i = 0; i < cosines.size(); ++i) {
     const double shape = 1 / (1 + kappa * static_cast<double>(i + 1));
     const double off = cosines[i] - trial.signal * shape;
@@ -47,7 +47,7 @@ KappaFit fit_kappa(std::span<const double> cosines) {
       best = kappa;
     }
   }
-  double low = best / ratio, high = best * ratio;
+  double low = best / ratio, high = std::min(best * ratio, k_most);
   for (int i = 0; i < 60 && best > 0; ++i) {
     const double third = (high - low) / 3;
     const bool left =
@@ -56,7 +56,7 @@ KappaFit fit_kappa(std::span<const double> cosines) {
     best = (low + high) / 2;
   }
   const double signal = try_kappa(cosines, best).signal;
-  if (signal <= 0) return {};
+  if (signal == 0) return {};
   return {best, signal};
 }
 

@@ -16,8 +16,10 @@ struct KappaFit {
 /// Two gradients of a noisy loss agree little even at the same weights; what delay adds to that is
 /// how much less they agree when their weights are further apart. An update's progress is that of
 /// its component along the gradient of the weights that it changes, so that with delay tau it takes
-/// c_0 / c_tau = 1 + kappa tau times as many. The fit is least squares over signal and kappa, kappa
-/// in [0, 100]; it is 0 where there are fewer than two cosines or nothing is in common.
+/// c_0 / c_tau = 1 + kappa tau times as many. The fit is least squares over signal and kappa; kappa
+/// is 0 where there are fewer than two cosines or nothing is in common, and at most 1: where
+/// gradients oppose each other after a few updates, at the edge of stability, the fit itself has no
+/// bound.
 KappaFit fit_kappa(std::span<const double> cosines);
 
 }  // namespace dynpipe::planner

@@ -161,7 +161,8 @@ RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::D
        },
        scenario.times_every(),
        [&](const pipeline::TimesReport& report) { outcome.reports.push_back(report); },
-       scenario.label_smoothing, 0, emulation ? &emulation->steps : nullptr});
+       scenario.label_smoothing, scenario.compare_gradients_every,
+       emulation ? &emulation->steps : nullptr});
   worker.load(scenario.initial, 0, "the test");
   std::int64_t begin = 0;
   std::vector<std::int64_t> ends = scenario.drains;
@@ -181,6 +182,7 @@ RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::D
   outcome.times = worker.times();
   outcome.end_s = clock.now_s() - began_s;
   outcome.state = worker.state();
+  outcome.comparisons = worker.gradient_comparisons();
   return outcome;
 }
 
@@ -212,6 +214,9 @@ Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
     if (failure) std::rethrow_exception(failure);
   }
   Outcome all{outcomes[0].losses, outcomes[0].correct, {}, {}, true, outcomes[0].reports};
+  for (const RankOutcome& outcome : outcomes) {
+    if (!outcome.comparisons.empty()) all.comparisons.push_back(outcome.comparisons);
+  }
   all.evaluations.resize(outcomes[0].evaluations.size(), 0.0);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     for (std::size_t i = 0; i < all.evaluations.size(); ++i) {

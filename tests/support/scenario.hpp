@@ -53,7 +53,8 @@ struct Scenario {
   tensor::StateDict initial;
   std::uint64_t seed = 1;
   tensor::DType dtype = tensor::DType::float64;
-  bool onednn = false;  ///< float32 by the fast backend
+  bool onednn = false;                       ///< float32 by the fast backend
+  std::int64_t compare_gradients_every = 0;  ///< see pipeline::GradientLag
   /// Drain and evaluate after these groups (ascending), and at the end: must change nothing.
   std::vector<std::int64_t> drains;
   std::optional<DescribedMachine> machine;  ///< empty: this one
@@ -105,6 +106,7 @@ struct RankOutcome {
   tensor::StateDict state;                     ///< of this rank's stage
   pipeline::StageTimes times;
   double end_s = 0;  ///< on the worker's clock, since it began
+  std::vector<pipeline::LagSample> comparisons = {};
 };
 
 /// One rank's part, over any channel and device. `on_failure` is called, before its memory is
@@ -127,6 +129,8 @@ struct Outcome {
   std::vector<double> undecided = {};
   std::vector<pipeline::StageTimes> times = {};  ///< by rank
   std::vector<double> ends_s = {};               ///< by rank, since it began
+  /// Of the ranks that have some.
+  std::vector<std::vector<pipeline::LagSample>> comparisons = {};
 };
 Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
                        bool fake_device = true);

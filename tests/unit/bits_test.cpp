@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 
 #include "support/random_scenario.hpp"
 
@@ -47,6 +48,25 @@ TEST(BitsTest, SynchronousWithoutReplicasForAnyNumberOfStages) {
       } else {
         expect_same_bits(outcome, one_stage, scenario);
       }
+    }
+  }
+}
+
+TEST(BitsTest, ComparingGradientsChangesNothing) {
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    Scenario scenario = random_scenario(seed);
+    if (seed % 2 == 0) scenario = in_float32(scenario);
+    const Outcome plain = run_on_threads(scenario, {.seed = seed});
+    scenario.compare_gradients_every = 3;
+    const Outcome compared = run_on_threads(scenario, {.seed = seed});
+    expect_same_bits(compared, plain, scenario);
+    EXPECT_TRUE(plain.comparisons.empty());
+    // One rank of each stage that has weights, of the same groups.
+    const std::vector<double> cosines = pipeline::lag_cosines(compared.comparisons);
+    ASSERT_EQ(cosines.size(), 8u) << describe(scenario);
+    EXPECT_LE(compared.comparisons.size(), scenario.plan.stages.size());
+    for (const double cosine : cosines) {
+      EXPECT_LE(std::abs(cosine), 1 + 1e-6) << describe(scenario);
     }
   }
 }
