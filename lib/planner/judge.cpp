@@ -50,13 +50,17 @@ Judge::Judge(const model::Profile& profile, const Cluster& cluster, std::int64_t
 
 std::int64_t Judge::steps_of(const plan::Plan& plan) {
   const auto stages = static_cast<std::int64_t>(plan.stages.size());
-  return groups_for(plan).all() * (6 * stages * plan.microbatches + 3 * plan.ranks());
+  std::int64_t sums = 0;  // each replica to each other, twice
+  for (const plan::Stage& stage : plan.stages) {
+    sums += std::int64_t{2} * stage.replicas() * (stage.replicas() - 1);
+  }
+  return groups_for(plan).all() * (6 * stages * plan.microbatches + 3 * plan.ranks() + sums);
 }
 
 Judgement Judge::operator()(const plan::Plan& plan) {
   const Groups groups = groups_for(plan);
   const auto streams = schedule::training_streams(plan, {0, groups.all()});
-  for (const schedule::Stream& stream : streams) steps_ += static_cast<std::int64_t>(stream.size());
+  steps_ += steps_of(plan);
   const SimulatedRun run = simulate(plan, streams, workload_of(profile_, plan, batch_), cluster_);
 
   Judgement judgement;

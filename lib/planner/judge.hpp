@@ -31,7 +31,7 @@ class Judge {
   Judge(const model::Profile& profile, const Cluster& cluster, std::int64_t batch, double kappa);
 
   Judgement operator()(const plan::Plan& plan);
-  /// Instructions that judging takes, about.
+  /// Instructions that judging takes, and messages of sums over replicas, about.
   static std::int64_t steps_of(const plan::Plan& plan);
   std::int64_t steps() const { return steps_; }
 
