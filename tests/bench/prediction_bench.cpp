@@ -25,7 +25,8 @@ namespace {
 
 using plan::Schedule;
 
-constexpr std::int64_t k_updates = 20;
+constexpr std::int64_t k_updates = 30;
+constexpr double k_profile_s = 1.5;
 
 /// Plans of two ranks that `validate` accepts: any cut, schedule and policy, W from the least to
 /// far more, some with recomputation, some of one stage with two replicas.
@@ -111,7 +112,16 @@ class Bench {
   model::Profile profile(const plan::Plan& plan) {
     std::vector<std::int64_t> sizes{options_.batch / plan.microbatches};
     if (largest(plan) > sizes[0]) sizes.push_back(largest(plan));
-    return app::measure_profile({inputs_.model, options_, sizes, 1.0}, world_).profile;
+    const auto write_input = [this](const tensor::Tensor& x) {
+      std::vector<std::uint64_t> samples(static_cast<std::size_t>(x.shape[0]));
+      for (auto& sample : samples) {
+        sample = images_drawn_ = (images_drawn_ * 48271) % 2147483647;
+        sample %= static_cast<std::uint64_t>(inputs_.extent.train);
+      }
+      inputs_.train.write(samples, x);
+    };
+    return app::measure_profile({inputs_.model, options_, sizes, k_profile_s, write_input}, world_)
+        .profile;
   }
 
   double simulated(const plan::Plan& plan, const model::Profile& profile) const {
@@ -137,6 +147,7 @@ class Bench {
   app::TrainInputs inputs_;
   std::unique_ptr<ops::Ops> ops_;
   std::unique_ptr<comm::Channel> channel_;
+  std::uint64_t images_drawn_ = 1;
 };
 
 std::string shape_of(const plan::Plan& plan) {
