@@ -49,10 +49,10 @@ class Estimator {
   Estimator(const CostModel& costs, const Objective& objective)
       : costs_(costs), objective_(objective) {}
 
-  /// Sketches of these parts worth a closer look, from the least warm-ups on: each next one has the
-  /// least that shortens the period. Stages that only fit the memory so recompute. Empty where
+  /// Sketches of the given parts worth a closer look, from the least warm-ups on: each next one has
+  /// the least that shortens the period. Stages that only fit the memory so recompute. Empty where
   /// nothing fits.
-  std::vector<Sketch> options(const Parts& parts) const;
+  std::vector<Sketch> options(const Parts& given) const;
 
   /// Seconds an update with these warm-ups.
   double period_s(const Parts& parts, const std::vector<int>& warmups) const;

@@ -10,7 +10,6 @@ namespace dynpipe::probe {
 namespace {
 
 using comm::Channel;
-using comm::MessageName;
 using comm::Payload;
 
 constexpr std::size_t k_small_bytes = 8;
