@@ -66,8 +66,15 @@ std::optional<model::Profile> profile_for_run(const TrainOptions& options,
   const auto warn = [](const std::string& text) {
     fmt::print(stderr, "dynpipe: warning: {}\n", text);
   };
+  bool told = world.rank() != 0;
+  const auto tell_once = [&](const ProfileProgress&) {
+    if (told) return;
+    told = true;
+    fmt::print("profile   measuring what layers take here, for some {:.0f} s\n", k_measuring_s);
+    std::fflush(stdout);
+  };
   return cached_profile({model, options, samples, k_measuring_s}, model_text, world,
-                        ProfileCache(ProfileCache::default_folder()), false, warn);
+                        ProfileCache(ProfileCache::default_folder()), false, warn, tell_once);
 }
 
 plan::Plan best_plan(const TrainOptions& options, const model::Model& model,
