@@ -2,6 +2,7 @@
 # 77: skipped.
 include(python.cmake)
 set(e2e_environment "DYNPIPE=$<TARGET_FILE:dynpipe>" "DYNPIPE_BUILD=${PROJECT_BINARY_DIR}"
+  "XDG_CACHE_HOME=${CMAKE_CURRENT_BINARY_DIR}/cache"
   "MPIRUN=${MPIEXEC_EXECUTABLE}")
 if(TARGET dynpipe_mpich)
   list(APPEND e2e_environment "DYNPIPE_MPICH=$<TARGET_FILE:dynpipe_mpich>"

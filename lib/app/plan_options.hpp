@@ -32,9 +32,6 @@ struct PlanOptions {
   std::string out;  ///< file; empty: none
 };
 
-/// What kappa is without a measured one.
-constexpr double k_assumed_kappa = 0.05;
-
 /// Text of `dynpipe plan --help`.
 std::string plan_help();
 

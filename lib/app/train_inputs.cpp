@@ -234,10 +234,6 @@ TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world) {
     } else {
       inputs.plan = make_plan(options, plan_text, inputs.model, ranks);
     }
-    if (inputs.cluster && !inputs.profile) {
-      throw InputError("", "--emulate",
-                       "needs a --profile: the whole model does not fit into a rank's memory");
-    }
     if (world.rank() == 0) check_streams(inputs.plan, options.plan);
   });
   inputs.extent = shared_extent(options, inputs.model, world);

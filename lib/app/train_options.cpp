@@ -217,6 +217,17 @@ void check_ranges(const TrainOptions& o) {
     throw InputError("", "--algorithm",
                      fmt::format("'{}' is not known; known are dynpipe, flops", o.algorithm));
   }
+  if (!o.emulate.empty() && o.profile.empty()) {
+    throw InputError("", "--emulate",
+                     "needs --profile: what the steps take where nothing slows them down, as "
+                     "dynpipe profile writes it");
+  }
+  const bool planned = o.plan.empty() && o.replicas.empty() && o.algorithm == "dynpipe";
+  if (!o.profile.empty() && o.emulate.empty() && !planned) {
+    throw InputError("", "--profile",
+                     "means nothing with --plan, --replicas or --algorithm flops, unless a "
+                     "cluster is emulated");
+  }
   if (o.any_stages && (o.algorithm != "dynpipe" || !o.replicas.empty())) {
     throw InputError("", "--stages", "auto is for --algorithm dynpipe, without --replicas");
   }

@@ -10,6 +10,7 @@
 #include "nn/learning_rate.hpp"
 #include "nn/optimizer.hpp"
 #include "plan/plan.hpp"
+#include "planner/kappa.hpp"
 #include "tensor/tensor.hpp"
 
 namespace dynpipe::app {
@@ -41,10 +42,10 @@ struct TrainOptions {
 
   std::string plan;  ///< file; empty: made from the next three
   std::optional<int> stages;
-  bool any_stages = false;            ///< the planner decides how many, and their replicas
-  std::string algorithm = "dynpipe";  ///< that cuts layers into stages: or "flops"
-  double kappa = 0.05;                ///< what a delay costs: see planner::SearchRequest
-  std::vector<int> replicas;          ///< per stage; empty: not said
+  bool any_stages = false;                  ///< the planner decides how many, and their replicas
+  std::string algorithm = "dynpipe";        ///< that cuts layers into stages: or "flops"
+  double kappa = planner::k_assumed_kappa;  ///< what a delay costs: see planner::SearchRequest
+  std::vector<int> replicas;                ///< per stage; empty: not said
   plan::Schedule schedule = plan::Schedule::asynchronous;
   plan::WeightPolicy policy = plan::WeightPolicy::double_buffer;
   std::string recompute = "none";  ///< stages, as plan::set_recompute reads them

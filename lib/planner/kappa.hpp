@@ -4,6 +4,9 @@
 
 namespace dynpipe::planner {
 
+/// Of a model that was not measured.
+inline constexpr double k_assumed_kappa = 0.05;
+
 /// How fast gradients turn as weights move on, from the cosines between them.
 struct KappaFit {
   double kappa = 0;   ///< an update with delay tau is worth 1 / (1 + kappa tau) of one without
