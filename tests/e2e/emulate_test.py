@@ -14,7 +14,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from small_run import SOURCE, environment
-from training import TrainingTest
+from training import DEADLINE_S, TrainingTest
 
 RANKS = 3
 FAILED_RUN, BAD_INPUT = 1, 2
@@ -62,8 +62,11 @@ class EmulateTest(TrainingTest):
         words = ["--epochs", "2", "--profile", self.slower(more.pop("factor", 1)), "--emulate",
                  self.written("cluster.json", cluster(ranks, **more)), "--summary", summary,
                  *options]
-        out, err = self.trained(RANKS, *words, code=code)
-        return (json.loads(summary.read_text()) if code == 0 else None), out, err
+        process = self.started(RANKS, *words)
+        out, err = process.communicate(timeout=DEADLINE_S)
+        allowed = code if isinstance(code, tuple) else (code,)
+        self.assertIn(process.returncode, allowed, out + err)
+        return (json.loads(summary.read_text()) if process.returncode == 0 else None), out, err
 
     def test_virtual_times_are_the_same_beside_a_busy_neighbour(self):
         def times(summary):
@@ -90,9 +93,12 @@ class EmulateTest(TrainingTest):
         self.assertGreater(slow["updates"]["median_s"], 1.5 * fast["updates"]["median_s"])
         self.assertEqual(fast["epochs"][0]["samples"], slow["epochs"][0]["samples"])
 
-    def test_paced_ranks_keep_to_the_description(self):
+    def test_paced_ranks_keep_to_the_description_or_say_that_they_cannot(self):
         described, _, _ = self.emulated(factor=60)
-        paced, _, _ = self.emulated("--emulate-mode", "paced", factor=60)
+        paced, _, err = self.emulated("--emulate-mode", "paced", factor=60, code=(0, FAILED_RUN))
+        if paced is None:  # another load on this host
+            self.assertIn("too slow, or too busy, for the description", err)
+            return
         for one, other in zip(described["ranks"], paced["ranks"]):
             self.assertLess(abs(one["train_s"] / other["train_s"] - 1), 0.02)
 
