@@ -22,6 +22,7 @@ CONFINED = [
     (re.compile(r"mpi(-ext)?\.h"), ("lib/comm/mpi/",)),
     (re.compile(r"(oneapi/)?dnnl.*|cblas.*|lapack.*|openblas.*"), ("lib/ops/onednn/",)),
     (re.compile(r"zlib\.h|zconf\.h"), ("lib/data/",)),
+    (re.compile(r"xxhash\.h"), ("lib/io/",)),
     (re.compile(r"png\.h|turbojpeg\.h|jpeglib\.h"), ("lib/data/",)),
     (re.compile(r"hdf5\.h|hdf5_hl\.h|H5[A-Za-z]*public\.h"), ("lib/io/",)),
     (re.compile(r"boost/.*"), ("lib/app/", "apps/")),

@@ -41,14 +41,6 @@ std::int64_t elements_of(std::span<const model::Layer> layers) {
   return elements;
 }
 
-io::Extent extent_of(const base::Shape& shape) {
-  io::Extent extent;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    extent.push_back(static_cast<std::uint64_t>(shape[axis]));
-  }
-  return extent;
-}
-
 template <typename T>
 std::string packed_as(std::span<const model::Layer> layers, const tensor::StateDict& state) {
   std::string bytes(static_cast<std::size_t>(elements_of(layers)) * sizeof(T), '\0');
@@ -98,7 +90,7 @@ void check_model(const io::File& h5, const model::Model& model) {
 tensor::HostTensor read_tensor(const io::File& h5, const Item& item) {
   if (!h5.has(item.path)) throw InputError(h5.name(), item.path, "is missing");
   const io::Dataset dataset = h5.dataset(item.path);
-  if (dataset.shape() != extent_of(item.shape)) {
+  if (dataset.shape() != io::extent_of(item.shape)) {
     std::vector<std::int64_t> dims(dataset.shape().begin(), dataset.shape().end());
     throw InputError(h5.name(), item.path,
                      fmt::format("has shape [{}], the model needs {}", fmt::join(dims, ","),
@@ -128,7 +120,7 @@ void WeightsFile::add(std::span<const model::Layer> layers, const tensor::StateD
   for (const Item& item : items_of(layers)) {
     io::DatasetLayout layout;
     layout.element = wide ? io::Element::float64 : io::Element::float32;
-    layout.shape = extent_of(item.shape);
+    layout.shape = io::extent_of(item.shape);
     const std::vector<double>& values = state.at(item.name).values;
     h5_.create_dataset(item.path, layout).write_all(std::span<const double>(values));
   }

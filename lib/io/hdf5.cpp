@@ -28,6 +28,14 @@ Handle creation_properties(const DatasetLayout& layout) {
 
 }  // namespace
 
+Extent extent_of(const base::Shape& shape) {
+  Extent extent;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    extent.push_back(static_cast<std::uint64_t>(shape[axis]));
+  }
+  return extent;
+}
+
 File File::open(const std::filesystem::path& path) {
   const std::string name = path.string();
   std::error_code ignored;
@@ -68,6 +76,19 @@ bool File::has(const std::string& path) const {
   return H5Oexists_by_name(handle_.id(), path.c_str(), H5P_DEFAULT) > 0;
 }
 
+std::vector<std::string> File::children(const std::string& group) const {
+  const Library library;
+  std::vector<std::string> names;
+  if (!has(group)) return names;
+  const auto take = [](hid_t, const char* name, const H5L_info_t*, void* into) -> herr_t {
+    static_cast<std::vector<std::string>*>(into)->emplace_back(name);
+    return 0;
+  };
+  const Handle handle(H5Oopen(handle_.id(), group.c_str(), H5P_DEFAULT), H5Oclose);
+  H5Literate(handle.id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, take, &names);
+  return names;
+}
+
 Dataset File::dataset(const std::string& path) const {
   const Library library;
   if (!has(path)) throw InputError(name_, path, "is missing");
@@ -93,10 +114,19 @@ Dataset File::create_dataset(const std::string& path, const DatasetLayout& layou
 }
 
 void File::write_texts(const std::string& path, std::span<const std::string> texts) {
+  write_strings(path, {texts.size()}, texts);
+}
+
+void File::write_text(const std::string& path, const std::string& text) {
+  write_strings(path, {}, std::span(&text, 1));
+}
+
+void File::write_strings(const std::string& path, const Extent& shape,
+                         std::span<const std::string> texts) {
   const Library library;
   std::vector<const char*> pointers;
   for (const std::string& text : texts) pointers.push_back(text.c_str());
-  const Handle space = space_of({texts.size()});
+  const Handle space = space_of(shape);
   const Handle type = variable_text_type();
   const Handle groups = making_groups();
   const Handle dataset(H5Dcreate2(handle_.id(), path.c_str(), type.id(), space.id(), groups.id(),
@@ -105,6 +135,15 @@ void File::write_texts(const std::string& path, std::span<const std::string> tex
   if (dataset.id() < 0 ||
       H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()) < 0) {
     throw RunError(fmt::format("{}: {}: cannot be written: {}", name_, path, reason()));
+  }
+}
+
+void File::link_to(const std::string& path, const std::string& file, const std::string& object) {
+  const Library library;
+  const Handle groups = making_groups();
+  if (H5Lcreate_external(file.c_str(), object.c_str(), handle_.id(), path.c_str(), groups.id(),
+                         H5P_DEFAULT) < 0) {
+    throw RunError(fmt::format("{}: {}: cannot be linked: {}", name_, path, reason()));
   }
 }
 

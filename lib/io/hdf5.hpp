@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/shape.hpp"
+
 /// HDF5 files: what this program reads and writes of them, with C++ lifetimes and errors. The
 /// library prints nothing of its own. What is wrong with a file that is read is an InputError, what
 /// cannot be written a RunError; both name file and object and end with the library's reason.
@@ -57,6 +59,7 @@ constexpr Element element_of() {
 
 /// Length of each axis, outermost first; empty: a single value.
 using Extent = std::vector<std::uint64_t>;
+Extent extent_of(const base::Shape& shape);
 
 /// Something the library has open; closed with its owner.
 class Handle {
@@ -104,6 +107,11 @@ class Dataset {
     std::vector<T> values(elements());
     read(std::nullopt, 0, element_of<T>(), std::as_writable_bytes(std::span(values)));
     return values;
+  }
+  /// All of it, into memory of its size.
+  template <Numeric T>
+  void read_into(std::span<T> values) const {
+    read(std::nullopt, 0, element_of<T>(), std::as_writable_bytes(values));
   }
   /// All strings of an array of them.
   std::vector<std::string> read_texts() const;
@@ -153,21 +161,28 @@ class File {
   const std::string& name() const { return name_; }
   /// Whether there is an object of this absolute path ("/train/images").
   bool has(const std::string& path) const;
+  /// Names of what a group holds, in alphabetical order; empty where there is no such group.
+  std::vector<std::string> children(const std::string& group) const;
   /// Throws InputError where there is none.
   Dataset dataset(const std::string& path) const;
   /// Makes the groups on the way to it too.
   Dataset create_dataset(const std::string& path, const DatasetLayout& layout);
   /// An array of strings (UTF-8) in one dimension.
   void write_texts(const std::string& path, std::span<const std::string> texts);
+  /// A single string; `read_texts` finds one.
+  void write_text(const std::string& path, const std::string& text);
+  /// Makes `path` show an object of another file, which is looked for beside this one.
+  void link_to(const std::string& path, const std::string& file, const std::string& object);
 
   /// The values of an object's attribute, of any shape, row-major; empty where there is none.
   std::optional<std::vector<double>> attribute(const std::string& object,
                                                const std::string& name) const;
   std::optional<std::vector<std::string>> text_attribute(const std::string& object,
                                                          const std::string& name) const;
-  /// Sets an attribute, a list of numbers or one string.
+  /// Sets an attribute, a list of numbers, one whole number or one string.
   void set_attribute(const std::string& object, const std::string& name,
                      std::span<const double> values);
+  void set_attribute(const std::string& object, const std::string& name, std::int64_t value);
   void set_attribute(const std::string& object, const std::string& name, const std::string& text);
 
   /// Hands everything written so far to the operating system.
@@ -177,6 +192,9 @@ class File {
   void close();
 
  private:
+  void write_strings(const std::string& path, const Extent& shape,
+                     std::span<const std::string> texts);
+
   File(Handle handle, std::string name) : handle_(std::move(handle)), name_(std::move(name)) {}
 
   Handle handle_;

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+/// What survives a crash of the machine, not only of the program. All throw RunError naming the
+/// file and the system's reason.
+namespace dynpipe::io {
+
+/// Until a file's content has reached the disk.
+void sync_file(const std::filesystem::path& file);
+/// Until the names in a folder have.
+void sync_folder(const std::filesystem::path& folder);
+/// Writes a file and syncs it.
+void write_durably(const std::filesystem::path& file, const std::string& text);
+
+}  // namespace dynpipe::io
