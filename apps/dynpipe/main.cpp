@@ -4,8 +4,8 @@
 
 #include "app/option_parser.hpp"
 #include "base/errors.hpp"
+#include "base/version.hpp"
 #include "commands.hpp"
-#include "version.hpp"
 
 namespace {
 
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (wanted == "--version") {
-    fmt::print("dynpipe {}\n", cli::k_version);
+    fmt::print("dynpipe {}\n", base::version());
     return 0;
   }
   cli::complain(wanted.empty() ? "a command is missing; see dynpipe --help" : unknown(wanted));

@@ -95,6 +95,11 @@ void LiveProgress::on_evaluation(const EvaluationEvent& event) {
   put(out_, epoch_line(event, extent_) + "\n");
 }
 
+void LiveProgress::on_checkpoint(const CheckpointEvent& event) {
+  erase();
+  put(out_, checkpoint_line(event) + "\n");
+}
+
 void LiveProgress::on_notice(const std::string& text) {
   erase();
   warn(text);
@@ -116,6 +121,10 @@ void LogProgress::on_group(const GroupEvent& event) {
 
 void LogProgress::on_evaluation(const EvaluationEvent& event) {
   put(out_, epoch_line(event, extent_) + "\n");
+}
+
+void LogProgress::on_checkpoint(const CheckpointEvent& event) {
+  put(out_, checkpoint_line(event) + "\n");
 }
 
 void LogProgress::on_notice(const std::string& text) {

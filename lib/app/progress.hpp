@@ -23,6 +23,7 @@ class LiveProgress final : public RunSink {
   void on_group(const GroupEvent& event) override;
   void on_evaluation_begin() override;
   void on_evaluation(const EvaluationEvent& event) override;
+  void on_checkpoint(const CheckpointEvent& event) override;
   void on_notice(const std::string& text) override;
   void on_end(RunStatus status, const std::string& reason) override;
 
@@ -51,6 +52,7 @@ class LogProgress final : public RunSink {
 
   void on_group(const GroupEvent& event) override;
   void on_evaluation(const EvaluationEvent& event) override;
+  void on_checkpoint(const CheckpointEvent& event) override;
   void on_notice(const std::string& text) override;
 
  private:

@@ -165,6 +165,12 @@ std::string log_line(const GroupEvent& event, const RunExtent& extent) {
       duration_text(event.eta_s), stage_words(event.loads));
 }
 
+std::string checkpoint_line(const CheckpointEvent& event) {
+  return fmt::format("checkpoint {}: {:.1f} MB, training paused {:.0f} ms, written in {:.1f} s{}",
+                     event.path, static_cast<double>(event.bytes) / 1e6, 1e3 * event.pause_s,
+                     event.write_s, event.best ? ", the best so far" : "");
+}
+
 std::string epoch_line(const EvaluationEvent& event, const RunExtent& extent) {
   const EpochResult& result = event.result;
   std::string text = fmt::format(

@@ -60,4 +60,7 @@ std::string log_line(const GroupEvent& event, const RunExtent& extent);
 /// run ended within it.
 std::string epoch_line(const EvaluationEvent& event, const RunExtent& extent);
 
+/// A checkpoint that is complete: where, how large, what it cost.
+std::string checkpoint_line(const CheckpointEvent& event);
+
 }  // namespace dynpipe::app

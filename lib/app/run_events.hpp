@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -59,6 +60,30 @@ struct EvaluationEvent {
   double time_s = 0;        ///< since the run began
 };
 
+/// A checkpoint is complete.
+struct CheckpointEvent {
+  std::int64_t update = 0;  ///< updates made in it
+  std::string path;
+  std::uint64_t bytes = 0;
+  double pause_s = 0;  ///< that training stood still for it, on the rank where it was longest
+  double write_s = 0;  ///< from there until it was complete
+  bool best = false;   ///< of the best evaluation so far
+};
+
+/// All checkpoints of a run.
+struct CheckpointTally {
+  std::int64_t count = 0;
+  CheckpointEvent newest;
+  double longest_pause_s = 0, longest_write_s = 0;
+
+  void add(const CheckpointEvent& event) {
+    ++count;
+    newest = event;
+    longest_pause_s = std::max(longest_pause_s, event.pause_s);
+    longest_write_s = std::max(longest_write_s, event.write_s);
+  }
+};
+
 enum class RunStatus { running, completed, failed, stopped };
 /// "completed"
 std::string name_of(RunStatus status);
@@ -73,6 +98,7 @@ class RunSink {
   virtual void on_stage_times(const StageTimesEvent& /*event*/) {}
   virtual void on_evaluation_begin() {}
   virtual void on_evaluation(const EvaluationEvent& /*event*/) {}
+  virtual void on_checkpoint(const CheckpointEvent& /*event*/) {}
   /// Something that the user should read though the run goes on.
   virtual void on_notice(const std::string& /*text*/) {}
   /// Training is over; `reason`: why it failed or stopped.

@@ -35,10 +35,16 @@ RunMonitor::RunMonitor(RunExtent extent, const plan::Plan& plan, const base::Clo
                   {RecentRatio(k_memory_s), RecentRatio(k_memory_s)}),
       stage_loads_(static_cast<std::size_t>(plan.size())) {}
 
+void RunMonitor::resume(const RunProgress& progress, std::int64_t updates) {
+  epochs_ = progress.epochs;
+  totals_ = progress.totals;
+  updates_ = updates;
+}
+
 void RunMonitor::begin_epoch(std::int64_t epoch) {
   epoch_ = epoch + 1;
-  epoch_began_s_ = last_news_s_ = clock_.now_s();
-  totals_ = {};
+  last_news_s_ = clock_.now_s();
+  epoch_began_s_ = last_news_s_ - totals_.train_s;
   tell([&](RunSink& sink) { sink.on_epoch_begin(epoch_); });
 }
 
@@ -54,6 +60,7 @@ void RunMonitor::on_group(const pipeline::GroupMetrics& metrics, std::int64_t sa
   totals_.loss_sum += metrics.loss_sum;
   totals_.correct += metrics.correct;
   totals_.samples += count;
+  totals_.train_s += interval_s;
   updates_ = metrics.group + 1;
 
   GroupEvent event;
@@ -122,22 +129,22 @@ void RunMonitor::end_epoch(double loss, double accuracy) {
   event.result.test_loss = loss;
   event.result.test_accuracy = accuracy;
   event.result.wall_s = now_s - epoch_began_s_;
-  event.result.train_s = last_news_s_ - epoch_began_s_;
+  event.result.train_s = totals_.train_s;
   event.result.samples = static_cast<std::int64_t>(totals_.samples);
   event.update = updates_;
   event.cut_short = updates_ < epoch_ * extent_.groups_per_epoch;
-  event.best = is_best(event.result);
+  const std::optional<EpochResult> best = best_of(epochs_);
+  event.best = !best || is_better(event.result, *best);
+  last_is_best_ = event.best;
   event.time_s = now_s - run_began_s_;
   epochs_.push_back(event.result);
+  totals_ = {};
   tell([&](RunSink& sink) { sink.on_evaluation(event); });
 }
 
-bool RunMonitor::is_best(const EpochResult& result) {
-  const bool better =
-      !best_ || result.test_accuracy > best_->test_accuracy ||
-      (result.test_accuracy == best_->test_accuracy && result.test_loss < best_->test_loss);
-  if (better) best_ = result;
-  return better;
+void RunMonitor::checkpoint(const CheckpointEvent& event) {
+  checkpoints_.add(event);
+  tell([&](RunSink& sink) { sink.on_checkpoint(event); });
 }
 
 void RunMonitor::notice(const std::string& text) {

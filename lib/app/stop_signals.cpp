@@ -26,19 +26,25 @@ StopSignals::StopSignals(double grace_s) : grace_s_(grace_s) {
   sigemptyset(&action.sa_mask);
   sigaction(SIGTERM, &action, &old_term_);
   sigaction(SIGINT, &action, &old_int_);
+  sigaction(SIGUSR1, &action, &old_user_);
 }
 
 StopSignals::~StopSignals() {
   sigaction(SIGTERM, &old_term_, nullptr);
   sigaction(SIGINT, &old_int_, nullptr);
+  sigaction(SIGUSR1, &old_user_, nullptr);
+}
+
+std::string StopSignals::came() {
+  const int signal = signal_that_came;
+  return signal == 0 ? "" : fmt::format("signal {} ({})", signal, strsignal(signal));
 }
 
 void StopSignals::check(double now_s) {
-  const int signal = signal_that_came;
-  if (signal == 0) return;
+  if (signal_that_came == 0) return;
   if (!noticed_s_) noticed_s_ = now_s;
   if (now_s - *noticed_s_ < grace_s_) return;
-  throw StoppedError(fmt::format("stopped by signal {} ({})", signal, strsignal(signal)));
+  throw StoppedError("stopped by " + came());
 }
 
 }  // namespace dynpipe::app

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <optional>
+#include <string>
 
 #include "base/errors.hpp"
 
@@ -13,8 +14,8 @@ class StoppedError : public base::RunError {
   using RunError::RunError;
 };
 
-/// While it lives, the first SIGTERM or SIGINT does not end this process but is noted, so that it
-/// can stop in good order; the second ends it. At most one lives at a time.
+/// While it lives, the first SIGTERM, SIGINT or SIGUSR1 does not end this process but is noted, so
+/// that it can stop in good order; the second ends it. At most one lives at a time.
 class StopSignals {
  public:
   /// All ranks of a job may get the signal; one should say so. `grace_s`: how long this rank leaves
@@ -27,12 +28,14 @@ class StopSignals {
   /// Throws StoppedError once a signal has come and `grace_s` has passed since this was first
   /// noticed. `now_s`: of any one clock. Cheap enough to be called between two layers.
   void check(double now_s);
+  /// What has come: "signal 15 (Terminated)"; empty: nothing yet.
+  static std::string came();
 
  private:
   double grace_s_;
   std::optional<double> noticed_s_;
   struct sigaction old_term_ {
-  }, old_int_{};
+  }, old_int_{}, old_user_{};
 };
 
 }  // namespace dynpipe::app

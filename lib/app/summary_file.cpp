@@ -6,8 +6,11 @@
 namespace dynpipe::app {
 
 SummaryFile::SummaryFile(std::string file, std::function<std::string(const TrainResult&)> to_json,
-                         std::function<void(const std::string&)> warn)
-    : file_(std::move(file)), to_json_(std::move(to_json)), warn_(std::move(warn)) {
+                         std::function<void(const std::string&)> warn, TrainResult so_far)
+    : file_(std::move(file)),
+      to_json_(std::move(to_json)),
+      warn_(std::move(warn)),
+      so_far_(std::move(so_far)) {
   replace_text_file(file_, to_json_(so_far_));
 }
 

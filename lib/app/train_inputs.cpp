@@ -221,11 +221,23 @@ TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world) {
     inputs.model = model::parse_model(model_text, options.model, nn::layer_types());
     if (!options.emulate.empty()) inputs.cluster = read_cluster(options, cluster_text, ranks);
   });
-  if (!options.evaluation_only && (inputs.cluster || plans_by_profile(options, ranks))) {
+  inputs.resume = find_resume_point(options, world);
+  bool plan_again = true;
+  world.together([&] {
+    if (!options.evaluation_only) check_init_from(options, inputs.model);
+    if (!inputs.resume) return;
+    check_resume_model(*inputs.resume, inputs.model);
+    plan_again = !keeps_plan(*inputs.resume, options, ranks);
+  });
+  const bool by_profile = plan_again && plans_by_profile(options, ranks);
+  if (!options.evaluation_only && (inputs.cluster || by_profile)) {
     inputs.profile = profile_for_run(options, inputs.model, model_text, world);
   }
   world.together([&] {
-    if (inputs.profile && plans_by_profile(options, ranks)) {
+    if (!plan_again) {
+      inputs.plan = plan::parse_plan(inputs.resume->facts.plan, inputs.resume->path.string(),
+                                     inputs.model, ranks);
+    } else if (inputs.profile && by_profile) {
       const planner::Cluster cluster =
           inputs.cluster ? *inputs.cluster : profiled_cluster(*inputs.profile, ranks);
       inputs.plan = best_plan(options, inputs.model, *inputs.profile, cluster);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "app/image_feed.hpp"
+#include "app/resume.hpp"
 #include "app/train_options.hpp"
 #include "comm/world.hpp"
 #include "model/model.hpp"
@@ -27,6 +28,7 @@ struct TrainInputs {
   plan::Plan plan;
   std::optional<planner::Cluster> cluster;  ///< where one is emulated
   std::optional<model::Profile> profile;    ///< where one was needed
+  std::optional<ResumePoint> resume;        ///< where the run goes on; empty: at its start
   DataExtent extent;
   NormalisedImages train, test;  ///< on the first and last stage (labels); empty elsewhere
 };

@@ -25,6 +25,7 @@ struct Raw {
   std::string config, augment, replicas, no_decay, stages;
   std::string schedule = "async", weights = "2bw", optimizer = "sgd", lr_schedule = "cosine";
   std::string dtype = "float32", progress = "auto", emulation = "virtual";
+  RawCheckpointOptions checkpoints;
   std::int64_t seed = 1;
 };
 
@@ -140,7 +141,8 @@ OptionGroup run_options(TrainOptions& o, Raw& raw) {
 OptionGroup describe(TrainOptions& o, Raw& raw) {
   OptionGroup all;
   all.add(task_options(o, raw)).add(plan_options(o, raw));
-  all.add(optimizer_options(o, raw)).add(run_options(o, raw));
+  all.add(optimizer_options(o, raw)).add(checkpoint_options(o.checkpoints, raw.checkpoints));
+  all.add(run_options(o, raw));
   return all;
 }
 
@@ -343,7 +345,9 @@ std::string train_help() {
   text << "usage: mpirun -n RANKS dynpipe train --model FILE --data PLACE [options]\n\n"
           "Trains a network as a pipeline over MPI ranks.\n"
        << describe(options, raw)
-       << "\nExit codes: 0 trained, 1 the run failed, 2 wrong usage or input.\n";
+       << "\nExit codes: 0 trained, 1 the run failed, 2 wrong usage or input, 75 stopped by a "
+          "signal "
+          "after\na checkpoint: --resume auto goes on.\n";
   return text.str();
 }
 
@@ -358,6 +362,7 @@ std::optional<TrainOptions> parse_train_options(const std::vector<std::string>& 
   translate(raw, values, options);
   check_optimizer_alone(options, values);
   check_ranges(options);
+  check_checkpoint_options(raw.checkpoints, values, options.checkpoints);
   check_run_options(raw.dtype, options);
   options.texts = texts_of(values);
   return options;

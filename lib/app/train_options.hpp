@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "app/checkpoint_options.hpp"
 #include "app/option_parser.hpp"
 #include "data/augmentation.hpp"
 #include "nn/learning_rate.hpp"
@@ -63,6 +64,7 @@ struct TrainOptions {
   std::string backend = "auto";
   std::optional<int> threads;  ///< of a rank's maths; empty: see probe::choose_threads
   std::string save_weights;    ///< file; empty: none
+  CheckpointOptions checkpoints;
   bool evaluation_only =
       false;            ///< nothing is trained: batches and microbatches may be of any size
   std::string profile;  ///< file; empty: cached or measured, where one is needed

@@ -63,6 +63,53 @@ std::string si(double value) {
   return fmt::format("{:.0f} ", value);
 }
 
+ordered_json rank_json(const RankResult& r) {
+  return {{"rank", r.rank},
+          {"host", r.host},
+          {"stage", r.stage},
+          {"threads", r.threads},
+          {"busy_frac", r.times.total > 0 ? r.times.busy() / r.times.total : 0.0},
+          {"peak_rss_bytes", r.peak_rss_bytes},
+          {"forward_s", r.times.forward},
+          {"backward_s", r.times.backward},
+          {"update_s", r.times.update},
+          {"wait_activation_s", r.times.wait_activation},
+          {"wait_gradient_s", r.times.wait_gradient},
+          {"wait_reduction_s", r.times.wait_reduction},
+          {"wait_send_s", r.times.wait_send},
+          {"train_s", r.times.total},
+          {"arrivals", r.times.arrivals},
+          {"arrivals_in_time", r.times.in_time}};
+}
+
+std::string augmented(const TrainOptions& options) {
+  return options.augmentation.any() ? fmt::format(", {}", options.augmentation.to_string()) : "";
+}
+
+ordered_json checkpoints_json(const CheckpointTally& checkpoints) {
+  return {{"count", checkpoints.count},
+          {"newest", checkpoints.newest.path},
+          {"newest_update", checkpoints.newest.update},
+          {"bytes", checkpoints.newest.bytes},
+          {"longest_pause_s", checkpoints.longest_pause_s},
+          {"longest_write_s", checkpoints.longest_write_s}};
+}
+
+std::string describe_resume(const TrainOptions& options, const TrainInputs& inputs) {
+  if (!inputs.resume) {
+    if (options.checkpoints.resume.empty()) return "";
+    return fmt::format("resumed   {} holds no checkpoint: the run starts from the beginning\n",
+                       options.checkpoints.folder);
+  }
+  const ResumePoint& point = *inputs.resume;
+  return fmt::format("resumed   {}: after update {}, {}\n", point.path.string(), point.facts.update,
+                     plan::to_json(inputs.plan, inputs.model) == point.facts.plan
+                         ? "under the same plan"
+                         : "under another plan (older versions of weights are left behind)");
+}
+
+}  // namespace
+
 ordered_json config_json(const TrainOptions& o, const plan::Plan& plan,
                          const std::string& backend) {
   return {{"model", o.model},
@@ -99,31 +146,6 @@ ordered_json config_json(const TrainOptions& o, const plan::Plan& plan,
            o.emulate.empty() || o.emulation_mode == EmulationMode::paced ? "real" : "virtual"}};
 }
 
-ordered_json rank_json(const RankResult& r) {
-  return {{"rank", r.rank},
-          {"host", r.host},
-          {"stage", r.stage},
-          {"threads", r.threads},
-          {"busy_frac", r.times.total > 0 ? r.times.busy() / r.times.total : 0.0},
-          {"peak_rss_bytes", r.peak_rss_bytes},
-          {"forward_s", r.times.forward},
-          {"backward_s", r.times.backward},
-          {"update_s", r.times.update},
-          {"wait_activation_s", r.times.wait_activation},
-          {"wait_gradient_s", r.times.wait_gradient},
-          {"wait_reduction_s", r.times.wait_reduction},
-          {"wait_send_s", r.times.wait_send},
-          {"train_s", r.times.total},
-          {"arrivals", r.times.arrivals},
-          {"arrivals_in_time", r.times.in_time}};
-}
-
-std::string augmented(const TrainOptions& options) {
-  return options.augmentation.any() ? fmt::format(", {}", options.augmentation.to_string()) : "";
-}
-
-}  // namespace
-
 std::string describe_start(const TrainOptions& options, const TrainInputs& inputs,
                            const std::string& backend) {
   const model::Model& model = inputs.model;
@@ -134,7 +156,8 @@ std::string describe_start(const TrainOptions& options, const TrainInputs& input
     all.flops += cost.flops;
     all.parameters += cost.parameters;
   }
-  std::string text = fmt::format(
+  std::string text = describe_resume(options, inputs);
+  text += fmt::format(
       "model     {}: {} layers, {} parameters, {}FLOP forward a sample\n"
       "data      {}: {} training and {} test samples of {}{}\n"
       "schedule  {}{}, batch {} in {}, {}, {} {}\n\n"
@@ -240,6 +263,11 @@ std::string summary_json(const TrainOptions& options, const TrainInputs& inputs,
                           {"migrations", ordered_json::array()},
                           {"ranks", ranks},
                           {"status", name_of(result.status)}};
+  if (inputs.resume) {
+    summary["resumed"] = {{"from", inputs.resume->path.string()},
+                          {"update", inputs.resume->facts.update}};
+  }
+  if (result.checkpoints.count > 0) summary["checkpoints"] = checkpoints_json(result.checkpoints);
   if (result.staleness.comparisons > 0) summary.update(staleness_json(result.staleness));
   if (!result.reason.empty()) summary["reason"] = result.reason;
   return summary.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";

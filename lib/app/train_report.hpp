@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct TrainResult {
   UpdateTimes updates;
   double samples_per_s = 0;  ///< over all training time
   Staleness staleness = {};  ///< of a completed run with --measure-kappa
+  CheckpointTally checkpoints = {};
 };
 
 /// Model and plan as training starts: a table for people.
@@ -39,6 +41,9 @@ std::string describe_start(const TrainOptions& options, const TrainInputs& input
 std::vector<std::string> plan_warnings(const TrainOptions& options, const TrainInputs& inputs);
 /// Accuracy, throughput, and where each rank's time went: a table for people.
 std::string describe_result(const TrainResult& result, const plan::Plan& plan, bool virtual_time);
+/// The options of a run (JSON), as the summary and checkpoints keep them.
+nlohmann::ordered_json config_json(const TrainOptions& options, const plan::Plan& plan,
+                                   const std::string& backend);
 /// The summary file (JSON).
 std::string summary_json(const TrainOptions& options, const TrainInputs& inputs,
                          const TrainResult& result, const std::string& backend);

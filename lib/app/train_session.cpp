@@ -4,11 +4,15 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "app/backend.hpp"
+#include "app/checkpointing.hpp"
 #include "app/dry_run.hpp"
 #include "app/emulation.hpp"
 #include "app/memory_forecast.hpp"
@@ -27,8 +31,10 @@
 #include "app/train_report.hpp"
 #include "app/weights_file.hpp"
 #include "base/errors.hpp"
+#include "base/version.hpp"
 #include "comm/mpi/mpi.hpp"
 #include "device/cpu/cpu_device.hpp"
+#include "io/folder_lock.hpp"
 #include "nn/parameters.hpp"
 #include "pipeline/worker.hpp"
 #include "probe/crowding.hpp"
@@ -53,6 +59,16 @@ std::int64_t times_every(int ranks) {
 /// How long the other ranks leave it to rank 0 to end the job when a signal has come: more than
 /// launchers give them before they kill (OpenMPI: 1 s), so that one rank says so.
 constexpr double k_grace_s = 3;
+
+/// "2025-06-30T12:00:00Z"
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text.data();
+}
 
 nn::LearningRate learning_rate(const TrainOptions& o, std::int64_t groups_per_epoch,
                                std::int64_t total_updates) {
@@ -91,6 +107,7 @@ class TrainSession {
     if (inputs_.cluster) emulation_.emplace(options_, inputs_, clock_, *channel_, world_);
     signals_.emplace(leader() ? 0 : k_grace_s);
     announce();
+    if (options_.checkpoints.enabled()) control_.emplace(inputs_.plan, *channel_);
     worker_ = std::make_unique<pipeline::Worker>(pipeline::WorkerSetup{
         inputs_.model, inputs_.plan, device_, *channel_, *ops_,
         emulation_ ? emulation_->worker_clock() : clock_, options_.optimizer, learning_rate_,
@@ -99,13 +116,22 @@ class TrainSession {
         times_every(world_.size()),
         [this](const pipeline::TimesReport& report) { monitor_->on_times(report); },
         options_.label_smoothing, options_.measure_kappa.value_or(0),
-        emulation_ ? &emulation_->observer() : nullptr});
-    worker_->load(nn::initial_state(own_layers(), options_.seed), 0, options_.model);
-    channel_->add_helper(&signals_, [this] { signals_->check(clock_.now_s()); });
-    for (std::int64_t epoch = 0; epoch * order_.groups_per_epoch() < total_updates_; ++epoch) {
-      run_epoch(epoch);
+        emulation_ ? &emulation_->observer() : nullptr,
+        [this](std::int64_t group) {
+          if (checkpointing_) checkpointing_->on_update(group);
+        },
+        control_ ? &*control_ : nullptr});
+    start();
+    channel_->add_helper(&signals_, [this] { heed_signals(); });
+    auto epoch = inputs_.resume ? static_cast<std::int64_t>(inputs_.resume->progress.epochs.size())
+                                : std::int64_t{0};
+    bool goes_on = true;
+    for (; goes_on && epoch * order_.groups_per_epoch() < total_updates_; ++epoch) {
+      goes_on = run_epoch(epoch);
     }
+    if (checkpointing_) checkpointing_->finish();
     channel_->remove_helper(&signals_);
+    if (!goes_on) end_early();
     save();
     report();
   }
@@ -172,6 +198,7 @@ class TrainSession {
 
   /// What cannot be written at the end is known at the start.
   void open_outputs() {
+    if (options_.checkpoints.enabled()) open_checkpoints();
     if (!options_.save_weights.empty()) require_writable(options_.save_weights);
     if (!options_.write_plan.empty()) {
       replace_text_file(options_.write_plan, plan::to_json(inputs_.plan, inputs_.model));
@@ -186,11 +213,36 @@ class TrainSession {
       auto to_json = [this](const TrainResult& result) {
         return summary_json(options_, inputs_, result, ops_->name());
       };
-      auto summary = std::make_unique<SummaryFile>(options_.summary, std::move(to_json), warn);
+      TrainResult so_far;
+      if (inputs_.resume) so_far.epochs = inputs_.resume->progress.epochs;
+      auto summary = std::make_unique<SummaryFile>(options_.summary, std::move(to_json), warn,
+                                                   std::move(so_far));
       summary_ = summary.get();
       add_sink(std::move(summary));
     }
     add_sink(make_progress());
+  }
+
+  /// No other run may be writing there, and none of its checkpoints may be lost by mistake.
+  void open_checkpoints() {
+    const std::string& folder = options_.checkpoints.folder;
+    lock_.emplace(folder);
+    io::remove_leftovers(folder);
+    const auto found = io::list_checkpoints(folder);
+    if (found.empty()) return;
+    const std::string newest = found.back().path.filename().string();
+    if (!inputs_.resume) {
+      throw base::InputError("", "--checkpoint-dir",
+                             fmt::format("{} holds checkpoints of a run, up to {}: --resume auto "
+                                         "goes on from there; else give another folder",
+                                         folder, newest));
+    }
+    if (found.back().update > inputs_.resume->facts.update) {
+      throw base::InputError("", "--checkpoint-dir",
+                             fmt::format("{} holds {}, newer than {} that is resumed: give another "
+                                         "folder, or remove what is newer",
+                                         folder, newest, inputs_.resume->path.string()));
+    }
   }
 
   std::unique_ptr<RunSink> make_progress() const {
@@ -214,6 +266,10 @@ class TrainSession {
                  describe_start(options_, inputs_, ops_->name()), describe_places(places_));
       std::fflush(stdout);
       std::vector<std::string> warnings = plan_warnings(options_, inputs_);
+      if (inputs_.resume) {
+        const auto changes = compare_config(*inputs_.resume, own_config());
+        warnings.insert(warnings.end(), changes.begin(), changes.end());
+      }
       for (const auto& warning : probe::placement_warnings(places_)) {
         warnings.push_back(warning.text);
       }
@@ -227,19 +283,95 @@ class TrainSession {
   void on_group(const pipeline::GroupMetrics& metrics) {
     if (emulation_) emulation_->note_group(metrics.group);
     monitor_->on_group(metrics, order_.group_size(metrics.group), learning_rate_.at(metrics.group));
+    if (checkpointing_) checkpointing_->on_group(metrics.group, [this] { return progress(); });
   }
 
-  void run_epoch(std::int64_t epoch) {
+  /// Fresh weights, given ones, or the state that the run goes on from.
+  void start() {
+    if (inputs_.resume) {
+      update_ = inputs_.resume->facts.update;
+      restore_state(*inputs_.resume, inputs_.plan, inputs_.model, options_, device_, *worker_);
+      if (leader()) monitor_->resume(inputs_.resume->progress, update_);
+    } else {
+      worker_->load(starting_state(options_, own_layers()), 0, options_.model);
+    }
+    if (!control_) return;
+    checkpointing_.emplace(
+        Checkpointing::Setup{options_.checkpoints, inputs_.model, inputs_.plan, *channel_, clock_,
+                             nn::state_names(options_.optimizer), order_.groups_per_epoch(),
+                             update_,
+                             [this](std::int64_t update) { return checkpoint_facts(update); },
+                             [this](const CheckpointEvent& event) { monitor_->checkpoint(event); },
+                             [this](const std::string& text) { monitor_->notice(text); }},
+        *worker_, device_);
+  }
+
+  io::CheckpointFacts checkpoint_facts(std::int64_t update) const {
+    io::CheckpointFacts facts;
+    facts.model = inputs_.model.name;
+    facts.dtype = tensor::name_of(options_.dtype);
+    facts.update = update;
+    facts.epoch = update / order_.groups_per_epoch();
+    facts.optimizer = nn::name_of(options_.optimizer.kind);
+    facts.optimizer_steps = update;
+    facts.created = utc_now();
+    facts.program = fmt::format("dynpipe {}", base::version());
+    facts.plan = plan::to_json(inputs_.plan, inputs_.model);
+    facts.config = own_config();
+    return facts;
+  }
+
+  std::string own_config() const {
+    return checkpoint_config(options_, config_json(options_, inputs_.plan, ops_->name()),
+                             inputs_.extent.train, inputs_.extent.shuffle);
+  }
+
+  std::string progress() const { return leader() ? to_json(monitor_->progress()) : ""; }
+
+  /// Without checkpoints a signal ends the run; with them it stops as soon as all ranks can.
+  void heed_signals() {
+    if (!control_) return signals_->check(clock_.now_s());
+    if (!leader() || stop_noted_ || StopSignals::came().empty()) return;
+    stop_noted_ = true;
+    control_->ask_to_stop();
+    monitor_->notice(StopSignals::came() + ": saves its state and stops");
+  }
+
+  /// Whether rank 0 has noted that the run shall stop; between two segments, on all ranks alike.
+  bool shall_stop() { return control_ && world_.sum({stop_noted_ ? 1.0 : 0.0})[0] > 0; }
+
+  /// Returns whether the run goes on.
+  bool run_epoch(std::int64_t epoch) {
     order_.prepare(epoch);
     if (leader()) monitor_->begin_epoch(epoch);
-    const std::int64_t first = epoch * order_.groups_per_epoch();
-    const std::int64_t end = std::min(first + order_.groups_per_epoch(), total_updates_);
-    const schedule::Segment segment{first, end};
+    const std::int64_t first = std::max(epoch * order_.groups_per_epoch(), update_);
+    const std::int64_t whole = (epoch + 1) * order_.groups_per_epoch();
+    const std::int64_t end = std::min(whole, total_updates_);
+    if (first < end) train({first, end}, epoch);
+    if (checkpointing_ && (shall_stop() || update_ < whole)) {
+      checkpointing_->take(update_, false, progress());
+      if (update_ < end || shall_stop()) return false;
+    }
+    evaluate();
+    if (!checkpointing_) return true;
+    const bool best = world_.broadcast(leader() && monitor_->last_is_best() ? "best" : "") != "";
+    const bool keeps = best && options_.checkpoints.keep_best;
+    const bool stops = shall_stop();
+    if (keeps || stops || update_ == total_updates_ ||
+        checkpointing_->due_after_evaluation(update_)) {
+      checkpointing_->take(update_, best, progress());
+    }
+    return !stops;
+  }
+
+  void train(schedule::Segment segment, std::int64_t epoch) {
     with_feed(TrainingFeed(order_, inputs_.train, {options_.augmentation, options_.seed}),
               inputs_.train, schedule::training_stream(inputs_.plan, world_.rank(), segment),
-              [&](const pipeline::Feed& feed) { worker_->train(segment, epoch, feed); });
+              [&](const pipeline::Feed& feed) { update_ = worker_->train(segment, epoch, feed); });
     if (emulation_) emulation_->note_end();
+  }
 
+  void evaluate() {
     if (leader()) monitor_->begin_evaluation();
     const std::int64_t m = inputs_.plan.microbatches;
     const std::int64_t groups = (test_order_.microbatches() + m - 1) / m;
@@ -250,6 +382,23 @@ class TrainSession {
     if (emulation_) emulation_->note_end();
     const std::vector<double> all = world_.sum({own.loss_sum, own.correct, own.samples});
     if (leader()) monitor_->end_epoch(all[0] / all[2], all[1] / all[2]);
+  }
+
+  /// A signal came: the run can go on from its last checkpoint.
+  void end_early() {
+    const std::string newest = world_.broadcast(
+        leader() && checkpointing_->newest() ? checkpointing_->newest()->path : "");
+    const std::string signal = world_.broadcast(StopSignals::came());
+    const std::string reason =
+        newest.empty() ? fmt::format("stopped by {} after update {}; its state could not be saved",
+                                     signal, update_)
+                       : fmt::format(
+                             "stopped by {} after update {}, saved in {}: --resume auto "
+                             "goes on from there",
+                             signal, update_, newest);
+    if (monitor_) monitor_->end(RunStatus::stopped, reason);
+    throw comm::AgreedError(newest.empty() ? base::ExitCode::failed_run : base::ExitCode::requeue,
+                            reason);
   }
 
   void save() {
@@ -272,6 +421,7 @@ class TrainSession {
                          monitor_->update_times(), monitor_->samples_per_s()};
       for (const std::string& text : texts) result.ranks.push_back(unpack_rank_result(text));
       result.staleness = find_staleness(comparisons);
+      result.checkpoints = monitor_->checkpoints();
       monitor_->end(RunStatus::completed);
       fmt::print("{}", describe_result(result, inputs_.plan, extent().virtual_time));
       if (summary_ != nullptr) {
@@ -308,7 +458,13 @@ class TrainSession {
   std::vector<std::unique_ptr<RunSink>> sinks_;
   SummaryFile* summary_ = nullptr;  ///< one of them; null: none is written
 
+  std::optional<io::FolderLock> lock_;  ///< of the checkpoints' folder
+
+  std::int64_t update_ = 0;  ///< made, between two segments
+  bool stop_noted_ = false;  ///< on rank 0: a signal came
+  std::optional<pipeline::ControlLink> control_;
   std::unique_ptr<pipeline::Worker> worker_;
+  std::optional<Checkpointing> checkpointing_;
 };
 
 }  // namespace

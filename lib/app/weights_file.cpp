@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "io/checkpoint.hpp"
 
 namespace dynpipe::app {
 namespace {
@@ -73,8 +74,12 @@ tensor::StateDict unpacked_as(std::span<const model::Layer> layers, const std::s
 }
 
 void check_model(const io::File& h5, const model::Model& model) {
-  const auto elements = h5.attribute("/", "elements");
   const auto name = h5.text_attribute("/", "model");
+  if (h5.has("/shards")) {  // a checkpoint
+    if (name && *name == std::vector{model.name}) return;
+    throw InputError(h5.name(), "model", fmt::format("is not '{}' of {}", model.name, model.file));
+  }
+  const auto elements = h5.attribute("/", "elements");
   if (!elements || elements->empty() || !name || name->empty()) {
     throw InputError(h5.name(), "", "is no file of weights (written by train --save-weights)");
   }
@@ -87,9 +92,9 @@ void check_model(const io::File& h5, const model::Model& model) {
   }
 }
 
-tensor::HostTensor read_tensor(const io::File& h5, const Item& item) {
+io::Dataset open_tensor(const io::File& h5, const Item& item) {
   if (!h5.has(item.path)) throw InputError(h5.name(), item.path, "is missing");
-  const io::Dataset dataset = h5.dataset(item.path);
+  io::Dataset dataset = h5.dataset(item.path);
   if (dataset.shape() != io::extent_of(item.shape)) {
     std::vector<std::int64_t> dims(dataset.shape().begin(), dataset.shape().end());
     throw InputError(h5.name(), item.path,
@@ -100,7 +105,7 @@ tensor::HostTensor read_tensor(const io::File& h5, const Item& item) {
     throw InputError(h5.name(), item.path,
                      fmt::format("holds {}, not float32 or float64", name_of(dataset.element())));
   }
-  return {item.shape, dataset.read_all<double>()};
+  return dataset;
 }
 
 }  // namespace
@@ -165,13 +170,30 @@ void require_writable(const std::string& file) {
   if (!was_there) std::filesystem::remove(file);
 }
 
+io::File open_weights(const std::string& place) {
+  if (!std::filesystem::is_directory(place)) return io::File::open(place);
+  const io::Checkpoint checkpoint(place);
+  checkpoint.check_all();
+  return checkpoint.open(io::k_index_file);
+}
+
+tensor::StateDict read_layers(const io::File& file, std::span<const model::Layer> layers) {
+  tensor::StateDict state;
+  for (const Item& item : items_of(layers)) {
+    state[item.name] = {item.shape, open_tensor(file, item).read_all<double>()};
+  }
+  return state;
+}
+
+void check_layer(const io::File& file, const model::Layer& layer) {
+  for (const Item& item : items_of(std::span(&layer, 1))) open_tensor(file, item);
+}
+
 tensor::StateDict read_weights(const std::string& file, const model::Model& model,
                                std::span<const model::Layer> layers) {
-  const io::File h5 = io::File::open(file);
+  const io::File h5 = open_weights(file);
   check_model(h5, model);
-  tensor::StateDict state;
-  for (const Item& item : items_of(layers)) state[item.name] = read_tensor(h5, item);
-  return state;
+  return read_layers(h5, layers);
 }
 
 }  // namespace dynpipe::app

@@ -38,8 +38,17 @@ void save_weights(const std::string& file, const model::Model& model, const plan
 /// Throws InputError unless a file of that name can be made. Leaves what is there as it is.
 void require_writable(const std::string& file);
 
-/// The tensors of `layers`, which are some of the model's. Throws InputError naming file and tensor
-/// where one is missing, of another shape or no number, and where the file is of another model.
+/// A file of weights, or a checkpoint's index, whose files are checked first. Throws InputError.
+io::File open_weights(const std::string& place);
+/// The tensors of `layers` in an open file, of whatever model. Throws InputError naming the tensor
+/// that is missing, of another shape or no number.
+tensor::StateDict read_layers(const io::File& file, std::span<const model::Layer> layers);
+/// Throws what `read_layers` would, without reading values.
+void check_layer(const io::File& file, const model::Layer& layer);
+
+/// The tensors of `layers`, which are some of the model's; `file` may be a checkpoint. Throws
+/// InputError naming file and tensor where one is missing, of another shape or no number, and where
+/// the file is of another model.
 tensor::StateDict read_weights(const std::string& file, const model::Model& model,
                                std::span<const model::Layer> layers);
 

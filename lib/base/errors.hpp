@@ -7,7 +7,12 @@
 namespace dynpipe::base {
 
 /// What the process returns to the shell.
-enum class ExitCode : int { ok = 0, failed_run = 1, bad_input = 2 };
+enum class ExitCode : int {
+  ok = 0,
+  failed_run = 1,
+  bad_input = 2,
+  requeue = 75,  ///< stopped in good order: run again to go on (EX_TEMPFAIL)
+};
 
 /// Any failure that `main` reports. Nothing below `main` catches it, except to hand it to all
 /// ranks.

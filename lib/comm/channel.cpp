@@ -30,6 +30,12 @@ std::string MessageName::to_string() const {
     case Payload::stage_times:
       what = "stage times of update";
       break;
+    case Payload::control:
+      what = "word on update";
+      break;
+    case Payload::receipt:
+      what = "receipt for the checkpoint of update";
+      break;
   }
   return fmt::format("{} {} from rank {} to rank {}", what, index, from, to);
 }

@@ -21,7 +21,11 @@ enum class Payload : std::uint8_t {
   gradient_sum,    ///< of weights, back from it; index: update group
   metrics,         ///< a group's loss, to rank 0; index: update group
   stage_times,     ///< where a rank's time went, to rank 0; index: update group
+  control,         ///< rank 0's word on how training goes on; index: update group
+  receipt,         ///< what became of a rank's part of a checkpoint, to rank 0; index: update
 };
+
+constexpr Payload k_last_payload = Payload::receipt;
 
 /// The name of a message, for matching, for traces and for whoever waits too long.
 struct MessageName {
@@ -74,6 +78,8 @@ class Channel {
   virtual void join(Ticket ticket, device::Stream& stream) = 0;
   /// Give back a ticket that is complete or joined.
   virtual void retire(Ticket ticket) = 0;
+  /// Take back a receive whose message will never be sent, with its ticket.
+  virtual void cancel(Ticket ticket) = 0;
   virtual MessageName name(Ticket ticket) const = 0;
   /// Move all messages in flight on a little.
   virtual void progress() = 0;

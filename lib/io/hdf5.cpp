@@ -107,9 +107,7 @@ Dataset File::create_dataset(const std::string& path, const DatasetLayout& layou
   Handle handle(H5Dcreate2(handle_.id(), path.c_str(), native_type(layout.element), space.id(),
                            groups.id(), properties.id(), H5P_DEFAULT),
                 H5Dclose);
-  if (handle.id() < 0) {
-    throw RunError(fmt::format("{}: {}: cannot be made: {}", name_, path, reason()));
-  }
+  if (handle.id() < 0) fail_to_write(handle_.id(), fmt::format("{}: {}", name_, path));
   return {std::move(handle), name_, path};
 }
 
@@ -134,7 +132,7 @@ void File::write_strings(const std::string& path, const Extent& shape,
                        H5Dclose);
   if (dataset.id() < 0 ||
       H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()) < 0) {
-    throw RunError(fmt::format("{}: {}: cannot be written: {}", name_, path, reason()));
+    fail_to_write(handle_.id(), fmt::format("{}: {}", name_, path));
   }
 }
 
@@ -143,22 +141,36 @@ void File::link_to(const std::string& path, const std::string& file, const std::
   const Handle groups = making_groups();
   if (H5Lcreate_external(file.c_str(), object.c_str(), handle_.id(), path.c_str(), groups.id(),
                          H5P_DEFAULT) < 0) {
-    throw RunError(fmt::format("{}: {}: cannot be linked: {}", name_, path, reason()));
+    fail_to_write(handle_.id(), fmt::format("{}: {}", name_, path));
   }
 }
 
 void File::flush() {
   const Library library;
-  if (H5Fflush(handle_.id(), H5F_SCOPE_GLOBAL) < 0) {
-    throw RunError(fmt::format("{}: cannot be written: {}", name_, reason()));
+  if (H5Fflush(handle_.id(), H5F_SCOPE_GLOBAL) < 0) fail_to_write(handle_.id(), name_);
+}
+
+File::~File() {
+  try {
+    close();
+  } catch (const RunError&) {  // it is lost
   }
 }
 
 void File::close() {
   const Library library;
+  if (handle_.id() < 0) return;
+  try {
+    flush();
+  } catch (const RunError&) {
+    handle_.close();
+    throw;
+  }
+  const bool whole = !is_diverted(handle_.id(), name_);
   if (!handle_.close()) {
     throw RunError(fmt::format("{}: cannot be closed: {}", name_, reason()));
   }
+  if (!whole) throw RunError(fmt::format("{}: could not be written", name_));
 }
 
 }  // namespace dynpipe::io

@@ -158,6 +158,13 @@ class File {
   /// To write, in place of what is there. Throws RunError.
   static File create(const std::filesystem::path& path);
 
+  File(File&&) noexcept = default;
+  File& operator=(File&&) = delete;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  /// Closes it; what cannot be written any more is lost without a word, see `close`.
+  ~File();
+
   const std::string& name() const { return name_; }
   /// Whether there is an object of this absolute path ("/train/images").
   bool has(const std::string& path) const;
@@ -187,8 +194,7 @@ class File {
 
   /// Hands everything written so far to the operating system.
   void flush();
-  /// Closes the file, whose datasets must be gone, and throws RunError where that fails; the
-  /// destructor closes it too but cannot tell.
+  /// Closes the file, whose datasets must be gone, and throws RunError where that fails.
   void close();
 
  private:

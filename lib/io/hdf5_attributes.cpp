@@ -39,8 +39,7 @@ void write_attribute(hid_t file, const std::string& where, const std::string& ob
                                            H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
                          H5Aclose);
   if (attribute.id() < 0 || H5Awrite(attribute.id(), type, values) < 0) {
-    throw base::RunError(
-        fmt::format("{}: {}: cannot be written: {}", where, attribute_of(object, name), reason()));
+    fail_to_write(file, fmt::format("{}: {}", where, attribute_of(object, name)));
   }
 }
 

@@ -101,7 +101,7 @@ void Dataset::write(std::optional<std::uint64_t> first, std::uint64_t count, Ele
   if (values.empty()) return;
   if (H5Dwrite(handle_.id(), native_type(element), rows.memory.id(), rows.file.id(), H5P_DEFAULT,
                values.data()) < 0) {
-    throw base::RunError(fmt::format("{}: {}: cannot be written: {}", file_, path_, reason()));
+    fail_to_write(handle_.id(), fmt::format("{}: {}", file_, path_));
   }
 }
 
@@ -110,7 +110,7 @@ void Dataset::grow(std::uint64_t rows) {
   shape_[0] = rows;
   const std::vector<hsize_t> lengths(shape_.begin(), shape_.end());
   if (H5Dset_extent(handle_.id(), lengths.data()) < 0) {
-    throw base::RunError(fmt::format("{}: {}: cannot grow: {}", file_, path_, reason()));
+    fail_to_write(handle_.id(), fmt::format("{}: {}", file_, path_));
   }
 }
 

@@ -1,11 +1,16 @@
 #include "io/hdf5_library.hpp"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <utility>
+
+#include "base/errors.hpp"
 
 namespace dynpipe::io {
 namespace {
@@ -39,7 +44,45 @@ std::string reason() {
     return 0;
   };
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &text);
+  // Of what the system refused, its own words say most.
+  constexpr std::string_view k_system = "error message = '";
+  if (const std::size_t begin = text.find(k_system); begin != std::string::npos) {
+    text.erase(0, begin + k_system.size());
+    text.resize(std::min(text.find('\''), text.size()));
+  }
   return text.empty() ? "HDF5 gives no reason" : text;
+}
+
+namespace {
+
+/// The descriptor of an open file; -1 where the library has none.
+int descriptor_of(hid_t file) {
+  int* descriptor = nullptr;
+  const bool known =
+      H5Fget_vfd_handle(file, H5P_DEFAULT, reinterpret_cast<void**>(&descriptor)) >= 0;
+  return known && descriptor != nullptr ? *descriptor : -1;
+}
+
+}  // namespace
+
+void fail_to_write(hid_t object, const std::string& what) {
+  const std::string why = reason();
+  const Handle file(H5Iget_file_id(object), H5Fclose);
+  const int descriptor = descriptor_of(file.id());
+  const int memory = memfd_create("unwritten", MFD_CLOEXEC);
+  if (descriptor >= 0 && memory >= 0) dup2(memory, descriptor);
+  if (memory >= 0) ::close(memory);
+  throw base::RunError(fmt::format("{}: cannot be written: {}", what, why));
+}
+
+bool is_diverted(hid_t file, const std::string& name) {
+  struct stat open {};
+  struct stat named {};
+  const int descriptor = descriptor_of(file);
+  if (descriptor < 0 || fstat(descriptor, &open) != 0 || stat(name.c_str(), &named) != 0) {
+    return false;
+  }
+  return open.st_ino != named.st_ino || open.st_dev != named.st_dev;
 }
 
 Handle space_of(const Extent& extent, bool growing) {

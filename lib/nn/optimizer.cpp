@@ -32,8 +32,13 @@ Step with_decay(Step step, double weight_decay) {
 }  // namespace
 
 int OptimizerSettings::states() const {
-  if (kind != OptimizerKind::sgd) return 2;
-  return momentum != 0.0 ? 1 : 0;
+  return static_cast<int>(state_names(*this).size());
+}
+
+std::vector<std::string> state_names(const OptimizerSettings& settings) {
+  if (settings.kind != OptimizerKind::sgd) return {"exp_avg", "exp_avg_sq"};
+  if (settings.momentum == 0.0) return {};
+  return {"momentum_buffer"};
 }
 
 OptimizerStep::OptimizerStep(const OptimizerSettings& settings, double learning_rate,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -27,6 +28,9 @@ struct OptimizerSettings {
   /// Tensors of state a parameter has: SGD with momentum one, the others two.
   int states() const;
 };
+
+/// PyTorch's names of the tensors of state, in order: "momentum_buffer"; "exp_avg", "exp_avg_sq".
+std::vector<std::string> state_names(const OptimizerSettings& settings);
 
 /// One update of all parameters. What they have in common is computed once.
 class OptimizerStep {

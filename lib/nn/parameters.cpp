@@ -31,8 +31,9 @@ std::vector<double> initial_values(const model::ParameterSpec& spec, const std::
 
 }  // namespace
 
-void FlatLayout::append(std::string name, const base::Shape& shape, tensor::Layout layout) {
-  entries_.push_back({std::move(name), shape, elements_, layout});
+void FlatLayout::append(std::string layer, std::string tensor, const base::Shape& shape,
+                        tensor::Layout layout) {
+  entries_.push_back({std::move(layer), std::move(tensor), shape, elements_, layout});
   elements_ += (shape.elements() + 15) / 16 * 16;
 }
 
@@ -57,7 +58,7 @@ FlatLayout parameter_layout(std::span<const model::Layer> layers,
   auto next = layouts.begin();
   for (const model::Layer& layer : layers) {
     for (const auto& spec : layer.facts.parameters) {
-      layout.append(full_name(layer, spec.name), spec.shape, *next++);
+      layout.append(layer.spec.name, spec.name, spec.shape, *next++);
     }
   }
   return layout;
@@ -67,7 +68,7 @@ FlatLayout statistic_layout(std::span<const model::Layer> layers) {
   FlatLayout layout;
   for (const model::Layer& layer : layers) {
     for (const auto& spec : layer.facts.statistics) {
-      layout.append(full_name(layer, spec.name), spec.shape);
+      layout.append(layer.spec.name, spec.name, spec.shape);
     }
   }
   return layout;

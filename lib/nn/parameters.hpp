@@ -15,13 +15,16 @@ namespace dynpipe::nn {
 class FlatLayout {
  public:
   struct Entry {
-    std::string name;  ///< full: "conv1.weight"
+    std::string layer, tensor;  ///< "conv1", "weight"
     base::Shape shape;
     std::int64_t offset;  ///< in elements
     tensor::Layout layout;
+
+    /// "conv1.weight"
+    std::string name() const { return layer + "." + tensor; }
   };
 
-  void append(std::string name, const base::Shape& shape,
+  void append(std::string layer, std::string tensor, const base::Shape& shape,
               tensor::Layout layout = tensor::Layout::plain);
   const std::vector<Entry>& entries() const { return entries_; }
   /// Length of the buffer, a multiple of 16.

@@ -83,6 +83,13 @@ void MetricsLink::poll() {
   }
 }
 
+void MetricsLink::shorten(std::int64_t end_group) {
+  segment_.end_group = end_group;
+  while (posted_ > end_group) {
+    for (const Arrival& arrival : arrivals(--posted_)) channel_.cancel(arrival.ticket);
+  }
+}
+
 void MetricsLink::finish() {
   channel_.wait_until(
       [&] {

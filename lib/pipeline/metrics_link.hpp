@@ -36,6 +36,8 @@ class MetricsLink {
   void begin(schedule::Segment segment);
   /// Hand on the groups that have arrived, in order; never blocks.
   void poll();
+  /// The segment ends before this group, which nobody has computed.
+  void shorten(std::int64_t end_group);
   /// Block until the segment's last group has been handed on.
   void finish();
 

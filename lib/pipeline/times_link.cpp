@@ -85,6 +85,15 @@ void TimesLink::poll() {
   next_peer_ = (next_peer_ + 1) % peers_.size();
 }
 
+void TimesLink::shorten(std::int64_t end_group) {
+  for (Peer& peer : peers_) {
+    if (peer.group < end_group) continue;
+    if (peer.group < segment_.end_group) channel_.cancel(peer.ticket);
+    peer.group = end_group;
+  }
+  segment_.end_group = end_group;
+}
+
 void TimesLink::finish() {
   const auto awaited = [&] {
     return std::find_if(peers_.begin(), peers_.end(),

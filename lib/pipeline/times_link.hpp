@@ -39,6 +39,8 @@ class TimesLink {
   void report(std::int64_t group, const StageTimes& so_far);
   /// Look whether a report has arrived: one message a call, however many ranks there are.
   void poll();
+  /// The segment ends before this group, which nobody has updated.
+  void shorten(std::int64_t end_group);
   /// Block until the segment's last reports have been handed on, or have left.
   void finish();
 

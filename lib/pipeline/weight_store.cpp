@@ -128,11 +128,11 @@ void WeightStore::load(ops::Ops& ops, device::Stream& stream, const tensor::Stat
   const auto take = [&](const nn::FlatLayout& layout, const std::vector<tensor::Tensor>& views) {
     for (std::size_t i = 0; i < views.size(); ++i) {
       const auto& entry = layout.entries()[i];
-      const auto found = state.find(entry.name);
-      if (found == state.end()) throw base::InputError(source, entry.name, "is missing");
+      const auto found = state.find(entry.name());
+      if (found == state.end()) throw base::InputError(source, entry.name(), "is missing");
       if (!(found->second.shape == entry.shape)) {
         throw base::InputError(
-            source, entry.name,
+            source, entry.name(),
             fmt::format("has shape {}, the model needs {}", found->second.shape.to_string(),
                         entry.shape.to_string()));
       }
@@ -159,11 +159,56 @@ void WeightStore::prepare_save(ops::Ops& ops, device::Stream& stream) {
   backward_version_ = -1;
 }
 
+WeightSnapshot WeightStore::make_snapshot(device::Device& device) const {
+  const auto set = [&](const nn::FlatLayout& layout) {
+    Flat flat = allocate(layout.in_plain(), device);
+    return WeightSnapshot::Set{std::move(flat.buffer), std::move(flat.views)};
+  };
+  WeightSnapshot snapshot;
+  for (std::size_t v = 0; v < versions_.size(); ++v) snapshot.versions.push_back(set(parameters_));
+  for (std::size_t i = 0; i < states_.size(); ++i) snapshot.states.push_back(set(parameters_));
+  snapshot.statistics = set(statistics_);
+  return snapshot;
+}
+
+void WeightStore::take_snapshot(ops::Ops& ops, device::Stream& stream, WeightSnapshot& into) const {
+  into.newest = newest_;
+  into.oldest = std::max(base_, newest_ + 1 - static_cast<std::int64_t>(versions_.size()));
+  into.optimizer_steps = steps_;
+  for (std::int64_t v = into.oldest; v <= into.newest; ++v) {
+    copy(ops, stream, at(v).views, into.versions[static_cast<std::size_t>(v - into.oldest)].views);
+  }
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    copy(ops, stream, states_[i].views, into.states[i].views);
+  }
+  copy(ops, stream, running_.views, into.statistics.views);
+}
+
+void WeightStore::restore(ops::Ops& ops, device::Stream& stream, const WeightSnapshot& from) {
+  base_ = from.oldest;
+  newest_ = from.newest;
+  steps_ = from.optimizer_steps;
+  backward_version_ = -1;
+  for (std::int64_t v = from.oldest; v <= from.newest; ++v) {
+    copy(ops, stream, from.versions[static_cast<std::size_t>(v - from.oldest)].views, at(v).views);
+  }
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    copy(ops, stream, from.states[i].views, states_[i].views);
+  }
+  copy(ops, stream, from.statistics.views, running_.views);
+}
+
+void WeightStore::copy(ops::Ops& ops, device::Stream& stream,
+                       const std::vector<tensor::Tensor>& from,
+                       const std::vector<tensor::Tensor>& into) {
+  for (std::size_t i = 0; i < from.size(); ++i) ops.reorder_weights(stream, from[i], into[i]);
+}
+
 tensor::StateDict WeightStore::save() const {
   tensor::StateDict state;
   const auto put = [&](const nn::FlatLayout& layout, const std::vector<tensor::Tensor>& views) {
     for (std::size_t i = 0; i < views.size(); ++i) {
-      state[layout.entries()[i].name] = tensor::to_host(views[i]);
+      state[layout.entries()[i].name()] = tensor::to_host(views[i]);
     }
   };
   put(parameters_, plain_views(at(newest_)));

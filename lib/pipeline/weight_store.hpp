@@ -10,6 +10,7 @@
 #include "nn/layer.hpp"
 #include "nn/optimizer.hpp"
 #include "nn/parameters.hpp"
+#include "pipeline/weight_snapshot.hpp"
 #include "tensor/state_dict.hpp"
 
 namespace dynpipe::pipeline {
@@ -51,6 +52,15 @@ class WeightStore {
   /// be using the store; the work that is launched on `stream` comes before all other.
   void load(ops::Ops& ops, device::Stream& stream, const tensor::StateDict& state,
             std::int64_t version, const std::string& source);
+  /// Memory for a snapshot of this store, and for what comes back from one.
+  WeightSnapshot make_snapshot(device::Device& device) const;
+  /// Launches the copies of all there is now; `into` holds them once the stream has come there.
+  void take_snapshot(ops::Ops& ops, device::Stream& stream, WeightSnapshot& into) const;
+  /// Go on from a snapshot of a store for the same layers: from all its versions (of which this
+  /// store must be able to hold as many) or, where `oldest` is `newest`, from that one alone. No
+  /// stream may be using the store; `from` is read until the stream has come so far.
+  void restore(ops::Ops& ops, device::Stream& stream, const WeightSnapshot& from);
+
   /// To be called before `save`, with the streams idle in between: launches what brings the newest
   /// version into plain layout.
   void prepare_save(ops::Ops& ops, device::Stream& stream);
@@ -67,6 +77,8 @@ class WeightStore {
   };
   Flat allocate(const nn::FlatLayout& layout, device::Device& device) const;
   const Flat& at(std::int64_t version) const;
+  static void copy(ops::Ops& ops, device::Stream& stream, const std::vector<tensor::Tensor>& from,
+                   const std::vector<tensor::Tensor>& into);
   /// Where a parameter of `from` lies in plain layout: there, or for the others in `relaid_`.
   std::vector<tensor::Tensor> plain_views(const Flat& from) const;
   bool is_plain(std::size_t parameter) const;

@@ -77,7 +77,7 @@ tensor::StateDict Worker::state() {
   return weights_.save();
 }
 
-void Worker::train(schedule::Segment segment, std::int64_t epoch, const Feed& feed) {
+std::int64_t Worker::train(schedule::Segment segment, std::int64_t epoch, const Feed& feed) {
   segment_began_s_ = setup_.clock.now_s();
   feed_ = &feed;
   training_ = true;
@@ -85,12 +85,29 @@ void Worker::train(schedule::Segment segment, std::int64_t epoch, const Feed& fe
   if (metrics_) metrics_->begin(segment);
   if (times_link_) times_link_->begin(segment);
   if (setup_.observer != nullptr) setup_.observer->begin_training(segment);
+  if (setup_.control != nullptr) setup_.control->begin(segment);
+  segment_end_ = segment.end_group;
+  admitted_ = segment.first_group - 1;
   execute(schedule::training_stream(plan_, rank_, segment));
+  if (setup_.control != nullptr) setup_.control->finish();
   if (metrics_) metrics_->finish();
   if (times_link_) times_link_->finish();
   drain();
   if (setup_.observer != nullptr) setup_.observer->end_segment();
   charge(times_.total, segment_began_s_);
+  return segment_end_;
+}
+
+void Worker::take_snapshot(WeightSnapshot& into) {
+  weights_.take_snapshot(ops_, *stream_, into);
+  const device::Event copied = stream_->record();
+  channel_.wait_until([&] { return copied.reached(); },
+                      [&] { return std::string("its own device to copy the weights"); });
+}
+
+void Worker::restore(const WeightSnapshot& from) {
+  weights_.restore(ops_, *stream_, from);
+  drain();
 }
 
 std::vector<LagSample> Worker::gradient_comparisons() const {
@@ -121,10 +138,24 @@ EvaluationTotals Worker::evaluate(std::int64_t count, const Feed& feed, LogitsSi
 void Worker::execute(const schedule::Stream& stream) {
   StepObserver* const observer = setup_.observer;
   for (const schedule::Instruction& instruction : stream) {
+    if (training_ && !admits(schedule::group_of(instruction, plan_.microbatches))) continue;
     instruction_ = &instruction;
     if (observer != nullptr) observer->ready(instruction);
     execute(instruction);
   }
+}
+
+bool Worker::admits(std::int64_t group) {
+  if (group <= admitted_ || setup_.control == nullptr) return true;
+  if (group >= segment_end_) return false;
+  if (setup_.control->admit(group)) {
+    admitted_ = group;
+    return true;
+  }
+  segment_end_ = setup_.control->end();
+  if (metrics_) metrics_->shorten(segment_end_);
+  if (times_link_) times_link_->shorten(segment_end_);
+  return false;
 }
 
 void Worker::note_done() {
@@ -282,6 +313,7 @@ void Worker::update(std::int64_t group) {
   note_done();
   charge(times_.update, began_s);
   if (times_link_) times_link_->report(group, times_so_far());
+  if (setup_.on_update) setup_.on_update(group);
 }
 
 void Worker::drain() {

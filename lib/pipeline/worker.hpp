@@ -13,6 +13,7 @@
 #include "nn/chain.hpp"
 #include "nn/learning_rate.hpp"
 #include "pipeline/buffer_pool.hpp"
+#include "pipeline/control_link.hpp"
 #include "pipeline/feed.hpp"
 #include "pipeline/gradient_lag.hpp"
 #include "pipeline/metrics_link.hpp"
@@ -49,6 +50,9 @@ struct WorkerSetup {
   /// Groups from one comparison of gradients to the next, see GradientLag; 0: none.
   std::int64_t compare_gradients_every = 0;
   StepObserver* observer = nullptr;  ///< of this worker's instructions; may be null
+  /// Told by the worker's own thread when its update of a group has been launched; may be empty.
+  std::function<void(std::int64_t group)> on_update = {};
+  ControlLink* control = nullptr;  ///< that may end a segment early; may be null
 };
 
 /// Sums over the microbatches that a last-stage rank evaluated; zero elsewhere.
@@ -69,8 +73,9 @@ class Worker {
 
   /// Start from these weights as version `version`.
   void load(const tensor::StateDict& state, std::int64_t version, const std::string& source);
-  /// Train the groups of a segment and drain. `feed` numbers microbatches through the run.
-  void train(schedule::Segment segment, std::int64_t epoch, const Feed& feed);
+  /// Train the groups of a segment and drain. `feed` numbers microbatches through the run. Returns
+  /// the group before which it ended: `control` may have made it shorter.
+  std::int64_t train(schedule::Segment segment, std::int64_t epoch, const Feed& feed);
   /// What the last stage makes of a microbatch, [N, classes], at the moment it is there.
   using LogitsSink = std::function<void(std::int64_t microbatch, const tensor::Tensor& logits)>;
   /// Evaluate microbatches [0, count) of `feed` on the newest version; `count` as in
@@ -79,6 +84,13 @@ class Worker {
   EvaluationTotals evaluate(std::int64_t count, const Feed& feed, LogitsSink sink = {});
   /// The newest version of this stage's weights, and its running statistics.
   tensor::StateDict state();
+  /// This stage's weights, by name.
+  const WeightStore& weights() const { return weights_; }
+  /// Copies all that training goes on from, in an order with the updates: to be called between
+  /// segments or by `on_update`. Returns when the copies are made.
+  void take_snapshot(WeightSnapshot& into);
+  /// Go on from there, see WeightStore::restore; between segments.
+  void restore(const WeightSnapshot& from);
   const StageTimes& times() const { return times_; }
   /// Comparisons of gradients so far: on one rank of each stage, and none without
   /// `compare_gradients_every`.
@@ -106,6 +118,8 @@ class Worker {
   struct Pools;
 
   void execute(const schedule::Stream& stream);
+  /// Whether a group's instructions belong to the segment under way.
+  bool admits(std::int64_t group);
   void execute(const schedule::Instruction& instruction);
   /// What the instruction under way waits for is there.
   void note_started();
@@ -184,8 +198,9 @@ class Worker {
   const Feed* feed_ = nullptr;                          ///< of the segment under way
   bool training_ = false;
   std::int64_t epoch_ = 0;
-  Slots<Flight> flights_;  ///< by microbatch
-  Slots<GroupSum> sums_;   ///< by group
+  std::int64_t segment_end_ = 0, admitted_ = 0;  ///< groups of the segment under way
+  Slots<Flight> flights_;                        ///< by microbatch
+  Slots<GroupSum> sums_;                         ///< by group
   Slots<BufferPool::Lease> totals_;
   std::vector<SumViews> sum_views_;  ///< of each buffer of sums
   StageTimes times_;

@@ -1,6 +1,7 @@
 #include "schedule/schedule.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -257,6 +258,19 @@ Segment steady_segment(const Plan& plan) {
     }
   }
   return {0, 2 * (stage_at(plan, 0).warmup / fewest + 1) + 6};
+}
+
+std::int64_t lead(const Plan& plan) {
+  std::int64_t most = 1;
+  for (const Stream& stream : training_streams(plan, steady_segment(plan))) {
+    std::int64_t oldest = std::numeric_limits<std::int64_t>::max();
+    for (auto step = stream.rbegin(); step != stream.rend(); ++step) {
+      const std::int64_t group = group_of(*step, plan.microbatches);
+      oldest = std::min(oldest, group);
+      most = std::max(most, group - oldest);
+    }
+  }
+  return most;
 }
 
 std::vector<Stream> training_streams(const Plan& plan, Segment segment) {

@@ -34,6 +34,22 @@ Stream evaluation_stream(const plan::Plan& plan, int rank, std::int64_t count);
 /// only the numbers go on.
 Segment steady_segment(const plan::Plan& plan);
 
+/// The update group that an instruction belongs to.
+constexpr std::int64_t group_of(const Instruction& instruction, int microbatches) {
+  switch (instruction.op) {
+    case Op::reduce_start:
+    case Op::update_wait:
+    case Op::update:
+      return instruction.index;
+    default:
+      return instruction.index / microbatches;
+  }
+}
+
+/// How many groups a rank may have begun while others of its groups are unfinished: a rank that has
+/// come to the first instruction of group g has executed all those of groups before g - lead.
+std::int64_t lead(const plan::Plan& plan);
+
 /// Streams of all ranks, by rank.
 std::vector<Stream> training_streams(const plan::Plan& plan, Segment segment);
 std::vector<Stream> evaluation_streams(const plan::Plan& plan, std::int64_t count);

@@ -151,25 +151,43 @@ RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::D
   const ScenarioFeed feed(scenario);
   const EvaluationFeed evaluation(scenario);
   RankOutcome outcome;
-  pipeline::Worker worker(
-      {scenario.model, scenario.plan, device, channel, *ops, clock, scenario.optimizer,
-       scenario.learning_rate, scenario.largest_microbatch(), scenario.seed,
-       [&](const pipeline::GroupMetrics& metrics) {
-         outcome.correct.push_back(metrics.correct);
-         outcome.losses.push_back(metrics.loss_sum /
-                                  static_cast<double>(scenario.group_size(metrics.group)));
-       },
-       scenario.times_every(),
-       [&](const pipeline::TimesReport& report) { outcome.reports.push_back(report); },
-       scenario.label_smoothing, scenario.compare_gradients_every,
-       emulation ? &emulation->steps : nullptr});
-  worker.load(scenario.initial, 0, "the test");
+  pipeline::ControlLink control(scenario.plan, channel);
+  std::unique_ptr<pipeline::Worker> made;
+  const auto on_update = [&](std::int64_t group) {
+    if (group + 1 == scenario.snapshot_at) made->take_snapshot(outcome.snapshot);
+    if (group + 1 == scenario.stop_asked_at && channel.rank() == 0) control.ask_to_stop();
+  };
+  made = std::make_unique<pipeline::Worker>(pipeline::WorkerSetup{
+      scenario.model, scenario.plan, device, channel, *ops, clock, scenario.optimizer,
+      scenario.learning_rate, scenario.largest_microbatch(), scenario.seed,
+      [&](const pipeline::GroupMetrics& metrics) {
+        outcome.correct.push_back(metrics.correct);
+        outcome.losses.push_back(metrics.loss_sum /
+                                 static_cast<double>(scenario.group_size(metrics.group)));
+      },
+      scenario.times_every(),
+      [&](const pipeline::TimesReport& report) { outcome.reports.push_back(report); },
+      scenario.label_smoothing, scenario.compare_gradients_every,
+      emulation ? &emulation->steps : nullptr, on_update, &control});
+  pipeline::Worker& worker = *made;
+  device::CpuDevice host;
+  outcome.snapshot = worker.weights().make_snapshot(host);
   std::int64_t begin = 0;
+  if (scenario.resume_from) {
+    const auto& from = (*scenario.resume_from)[static_cast<std::size_t>(channel.rank())];
+    worker.restore(from);
+    begin = from.newest;
+  } else {
+    worker.load(scenario.initial, 0, "the test");
+  }
   std::vector<std::int64_t> ends = scenario.drains;
   ends.push_back(scenario.updates);
   try {
     for (std::int64_t end : ends) {
-      worker.train({begin, end}, 0, feed);
+      if (end <= begin) continue;
+      const std::int64_t reached = worker.train({begin, end}, 0, feed);
+      outcome.updates = reached;
+      if (reached < end) break;
       const auto totals = worker.evaluate(evaluation.microbatches(), evaluation);
       outcome.evaluations.insert(outcome.evaluations.end(),
                                  {totals.loss_sum, totals.correct, totals.samples});
@@ -214,6 +232,7 @@ Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
     if (failure) std::rethrow_exception(failure);
   }
   Outcome all{outcomes[0].losses, outcomes[0].correct, {}, {}, true, outcomes[0].reports};
+  std::vector<pipeline::WeightSnapshot> snapshots;
   for (const RankOutcome& outcome : outcomes) {
     if (!outcome.comparisons.empty()) all.comparisons.push_back(outcome.comparisons);
   }
@@ -222,6 +241,8 @@ Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
     for (std::size_t i = 0; i < all.evaluations.size(); ++i) {
       all.evaluations[i] += outcomes[rank].evaluations[i];
     }
+    snapshots.push_back(std::move(outcomes[rank].snapshot));
+    all.updates.push_back(outcomes[rank].updates);
     all.times.push_back(outcomes[rank].times);
     all.ends_s.push_back(outcomes[rank].end_s);
     for (auto& [name, tensor] : outcomes[rank].state) {
@@ -229,6 +250,8 @@ Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
       all.replicas_agree &= fresh || entry->second.values == tensor.values;
     }
   }
+  all.snapshots =
+      std::make_shared<const std::vector<pipeline::WeightSnapshot>>(std::move(snapshots));
   return all;
 }
 

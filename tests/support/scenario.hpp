@@ -59,6 +59,13 @@ struct Scenario {
   std::vector<std::int64_t> drains;
   std::optional<DescribedMachine> machine;  ///< empty: this one
 
+  /// Take a snapshot when so many updates are made, training on; -1: none.
+  std::int64_t snapshot_at = -1;
+  /// Begin from these snapshots, one a rank, instead of `initial`.
+  std::shared_ptr<const std::vector<pipeline::WeightSnapshot>> resume_from;
+  /// Rank 0 asks to stop when it has made so many updates; -1: it does not.
+  std::int64_t stop_asked_at = -1;
+
   std::int64_t group_size(std::int64_t group) const;
   /// Groups from one report of a rank's times to the next: another number for other seeds.
   std::int64_t times_every() const { return 1 + static_cast<std::int64_t>(seed % 3); }
@@ -107,6 +114,8 @@ struct RankOutcome {
   pipeline::StageTimes times;
   double end_s = 0;  ///< on the worker's clock, since it began
   std::vector<pipeline::LagSample> comparisons = {};
+  pipeline::WeightSnapshot snapshot = {};
+  std::int64_t updates = 0;  ///< made when the run ended
 };
 
 /// One rank's part, over any channel and device. `on_failure` is called, before its memory is
@@ -131,6 +140,8 @@ struct Outcome {
   std::vector<double> ends_s = {};               ///< by rank, since it began
   /// Of the ranks that have some.
   std::vector<std::vector<pipeline::LagSample>> comparisons = {};
+  std::shared_ptr<const std::vector<pipeline::WeightSnapshot>> snapshots = {};  ///< by rank
+  std::vector<std::int64_t> updates = {};  ///< by rank: made when the run ended
 };
 Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
                        bool fake_device = true);

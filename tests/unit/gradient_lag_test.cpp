@@ -18,8 +18,8 @@ constexpr int k_lags = GradientLag::k_lags;
 class GradientLagTest : public testing::Test {
  protected:
   explicit GradientLagTest(std::int64_t outputs = 7) {
-    layout.append("a", {outputs, 3});
-    layout.append("b", {5});
+    layout.append("fc", "a", {outputs, 3});
+    layout.append("fc", "b", {5});
     memory.assign(static_cast<std::size_t>(layout.elements()),
                   std::numeric_limits<float>::quiet_NaN());
   }

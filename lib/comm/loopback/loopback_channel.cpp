@@ -112,6 +112,16 @@ class LoopbackHub::Courier {
     return done;
   }
 
+  /// Of a receive that has met no send.
+  void withdraw(const MessageName& name, const std::shared_ptr<HostEvent>& done) {
+    const std::lock_guard lock(mutex_);
+    const auto waiting = waiting_.find(key_of(name));
+    if (waiting == waiting_.end()) return;
+    std::erase_if(waiting->second.receives, [&](const End& end) { return end.done == done; });
+    if (waiting->second.sends.empty() && waiting->second.receives.empty()) waiting_.erase(waiting);
+    done->reach();
+  }
+
  private:
   /// Never blocks on one message: what another one waits for may stand behind it.
   void run() {
@@ -200,6 +210,10 @@ class LoopbackChannel final : public Channel {
     }
   }
   void retire(Ticket ticket) override { free_.push_back(ticket); }
+  void cancel(Ticket ticket) override {
+    courier_.withdraw(flights_[ticket].name, flights_[ticket].done);
+    retire(ticket);
+  }
   MessageName name(Ticket ticket) const override { return flights_[ticket].name; }
   void progress() override {}
 

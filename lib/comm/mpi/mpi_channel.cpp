@@ -64,6 +64,15 @@ class MpiChannel final : public Channel {
 
   void retire(Ticket ticket) override { free_.push_back(ticket); }
 
+  void cancel(Ticket ticket) override {
+    Flight& flight = flights_[ticket];
+    if (!flight.complete) {
+      check(MPI_Cancel(&flight.request), flight.name);
+      check(MPI_Wait(&flight.request, MPI_STATUS_IGNORE), flight.name);
+    }
+    retire(ticket);
+  }
+
   MessageName name(Ticket ticket) const override { return flights_[ticket].name; }
 
   void progress() override {
@@ -84,7 +93,7 @@ class MpiChannel final : public Channel {
 
   // Tags carry payload and index, so that messages which a defect swaps do not pass for one
   // another. 32767 is the largest tag that every MPI has.
-  static constexpr int k_payloads = static_cast<int>(Payload::stage_times) + 1;
+  static constexpr int k_payloads = static_cast<int>(k_last_payload) + 1;
   static constexpr int k_indices = 32767 / k_payloads;
   static constexpr int k_unused_tag = k_payloads * k_indices;
   static int tag_of(const MessageName& name) {
