@@ -18,6 +18,9 @@ namespace fs = std::filesystem;
   throw base::RunError(fmt::format("{}: cannot be written: {}", what.string(), error.message()));
 }
 
+/// The disk works while the rest is being written.
+constexpr std::size_t k_head_start_bytes = std::size_t{32} << 20U;
+
 /// In pieces, so that others who wait for the library wait for one of them at most.
 template <typename T>
 void write_in_pieces(Dataset& dataset, const tensor::Tensor& view) {
@@ -130,8 +133,16 @@ fs::path begin_checkpoint(const fs::path& folder, std::int64_t update) {
 FileDigest write_shard(const fs::path& file, const std::vector<CheckpointTensor>& tensors) {
   try {
     File shard = File::create(file);
-    for (const CheckpointTensor& tensor : tensors) write_tensor(shard, tensor);
+    std::size_t waiting_bytes = 0;
+    for (const CheckpointTensor& tensor : tensors) {
+      write_tensor(shard, tensor);
+      waiting_bytes += tensor.view.bytes();
+      if (waiting_bytes < k_head_start_bytes) continue;
+      start_sync(file);
+      waiting_bytes = 0;
+    }
     shard.close();
+    start_sync(file);
     FileDigest written{digest_of_file(file), fs::file_size(file)};
     sync_file(file);
     return written;

@@ -1,5 +1,6 @@
 #include "io/digest.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <xxhash.h>
 
@@ -66,6 +67,7 @@ std::string digest_of_file(const fs::path& file) {
   const std::unique_ptr<std::FILE, CloseFile> stream(std::fopen(file.c_str(), "rb"));
   if (!stream) fail(errno);
   std::setvbuf(stream.get(), nullptr, _IONBF, 0);
+  posix_fadvise(fileno(stream.get()), 0, 0, POSIX_FADV_SEQUENTIAL);
   const std::unique_ptr<XXH3_state_t, FreeState> state(XXH3_createState());
   XXH3_128bits_reset(state.get());
   std::vector<char> part(std::size_t{1} << 20U);
