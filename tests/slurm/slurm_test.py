@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -62,6 +63,33 @@ class SlurmTest(unittest.TestCase):
         for launcher in ("mpirun", "srun"):
             self.trained("--ntasks-per-node=1", "--cpus-per-task=2",
                          f"--export=ALL,DYNPIPE_LAUNCHER={launcher}", ranks=1, threads=2)
+
+    def test_a_job_that_is_told_to_stop_saves_and_goes_on(self):
+        epochs = "400"
+        number = self.cluster.call(
+            "sbatch", "--parsable", f"--chdir={self.folder}",
+            "--export=ALL,DYNPIPE_CHECKPOINTS=checkpoints", SOURCE / "slurm/train-cpu.sbatch",
+            "--epochs", epochs, "--batch", "16", "--checkpoint-every", "100", "--log-every", "500",
+            "--algorithm", "flops", **self.variables).strip()
+        log = self.folder / f"dynpipe-{number}.out"
+        self.wait_for(lambda: log.exists() and "checkpoint checkpoints" in log.read_text(), log)
+        self.cluster.call("scancel", "--batch", "--signal=USR1", number)
+        self.wait_for(lambda: "put back into the queue" in log.read_text(), log)
+        self.wait_for(lambda: self.cluster.job(number)["JobState"] == "PENDING", log)
+        time.sleep(3)  # Slurm itself waits for two minutes: the node must be through with the job
+        self.cluster.call("scontrol", "update", f"jobid={number}", "starttime=now")
+        job = self.cluster.finished(number, DEADLINE_S)
+        said = log.read_text()
+        self.assertEqual(("COMPLETED", "0:0"), (job["JobState"], job["ExitCode"]), said)
+        self.assertIn("resumed   checkpoints/step-", said)
+        summary = json.loads((self.folder / f"dynpipe-{number}.json").read_text())
+        self.assertEqual(int(epochs), len(summary["epochs"]))
+
+    def wait_for(self, done, log):
+        ends = time.monotonic() + DEADLINE_S
+        while not done():
+            self.assertLess(time.monotonic(), ends, log.read_text() if log.exists() else "no log")
+            time.sleep(0.1)
 
     def test_the_program_ends_the_job_with_its_exit_code(self):
         job, log, _ = self.submitted(words=["--epochs", "0"])
