@@ -61,8 +61,8 @@ void report(const TrainOptions& options, const TrainInputs& inputs,
             const ops::Ops& ops) {
   const std::int64_t largest =
       (options.batch + inputs.plan.microbatches - 1) / inputs.plan.microbatches;
-  const auto memory =
-      forecast_memory(inputs.model, inputs.plan, largest, options.optimizer, ops, rooms);
+  const auto memory = forecast_memory(inputs.model, inputs.plan, largest, options.optimizer, ops,
+                                      rooms, options.checkpoints.enabled());
   fmt::print("{}\n", describe_start(options, inputs, ops.name()));
   if (!options.ranks) fmt::print("{}\n", describe_places(places));
   fmt::print("{}\n{}", describe_memory(memory), describe_waiting(inputs.model, inputs.plan));

@@ -127,13 +127,15 @@ std::int64_t RankForecast::peak_bytes() const {
   const auto loading =
       static_cast<std::int64_t>(planned.weights.bytes + planned.optimizer_states.total()) +
       initial_bytes;
-  return std::max(room.peak_bytes, before + std::max(loading, planned_bytes() + backend_bytes));
+  return std::max(room.peak_bytes,
+                  before + std::max(loading, planned_bytes() + copy_bytes + backend_bytes));
 }
 
 std::vector<RankForecast> forecast_memory(const model::Model& model, const plan::Plan& plan,
                                           std::int64_t max_samples,
                                           const nn::OptimizerSettings& optimizer,
-                                          const ops::Ops& ops, const std::vector<RankRoom>& rooms) {
+                                          const ops::Ops& ops, const std::vector<RankRoom>& rooms,
+                                          bool checkpoints) {
   std::vector<RankForecast> ranks;
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     RankForecast forecast;
@@ -147,6 +149,11 @@ std::vector<RankForecast> forecast_memory(const model::Model& model, const plan:
       forecast.initial_bytes +=
           layer.facts.parameter_elements() * static_cast<std::int64_t>(sizeof(double));
     }
+    if (checkpoints && stage.ranks.front() == rank) {
+      const pipeline::StageMemory& planned = forecast.planned;
+      forecast.copy_bytes = static_cast<std::int64_t>(
+          planned.weights.total() + planned.optimizer_states.total() + planned.running_statistics);
+    }
     ranks.push_back(std::move(forecast));
   }
   return ranks;
@@ -156,7 +163,7 @@ std::string describe_memory(const std::vector<RankForecast>& ranks) {
   std::string text =
       "memory of each rank, MB           of it\n"
       "stage  rank  host               sum  weights  older  optimizer  gradients  activations  "
-      "messages  data  program\n";
+      "messages  checkpoint  data  program\n";
   for (const RankForecast& rank : ranks) {
     const pipeline::StageMemory& planned = rank.planned;
     const auto bytes = [](const pipeline::Buffers& buffers) {
@@ -164,7 +171,8 @@ std::string describe_memory(const std::vector<RankForecast>& ranks) {
     };
     const auto older = bytes(planned.weights) - static_cast<double>(planned.weights.bytes);
     text += fmt::format(
-        "{:>5}  {:>4}  {:<15}  {:>5}  {:>7}  {:>5}  {:>9}  {:>9}  {:>11}  {:>8}  {:>4}  {:>7}\n",
+        "{:>5}  {:>4}  {:<15}  {:>5}  {:>7}  {:>5}  {:>9}  {:>9}  {:>11}  {:>8}  {:>10}  {:>4}  "
+        "{:>7}\n",
         rank.stage, rank.rank, rank.room.host.substr(0, 15),
         megabytes(static_cast<double>(rank.peak_bytes())),
         megabytes(static_cast<double>(planned.weights.bytes + planned.relaid_weights +
@@ -176,6 +184,7 @@ std::string describe_memory(const std::vector<RankForecast>& ranks) {
         megabytes(bytes(planned.outgoing_activations) + bytes(planned.incoming_gradients) +
                   bytes(planned.outgoing_gradients) + bytes(planned.deferred_gradients) +
                   bytes(planned.loss_totals) + static_cast<double>(planned.loss_messages)),
+        megabytes(static_cast<double>(rank.copy_bytes)),
         megabytes(static_cast<double>(rank.room.data_bytes)),
         megabytes(static_cast<double>(rank.room.program_bytes + rank.backend_bytes)));
   }

@@ -42,17 +42,19 @@ struct RankForecast {
   pipeline::StageMemory planned;
   std::int64_t backend_bytes = 0;  ///< compiled primitives and scratch memory of the maths
   std::int64_t initial_bytes = 0;  ///< weights as they are drawn, before training begins
+  std::int64_t copy_bytes = 0;     ///< of the stage's state, to be written to checkpoints
 
   std::int64_t planned_bytes() const { return static_cast<std::int64_t>(planned.total()); }
   /// Largest resident size of the process.
   std::int64_t peak_bytes() const;
 };
 
-/// Of every rank of a plan; `rooms` by rank. Pure.
+/// Of every rank of a plan; `rooms` by rank; `checkpoints`: whether the run saves its state. Pure.
 std::vector<RankForecast> forecast_memory(const model::Model& model, const plan::Plan& plan,
                                           std::int64_t max_samples,
                                           const nn::OptimizerSettings& optimizer,
-                                          const ops::Ops& ops, const std::vector<RankRoom>& rooms);
+                                          const ops::Ops& ops, const std::vector<RankRoom>& rooms,
+                                          bool checkpoints);
 
 /// Memory by rank and kind: a table for people.
 std::string describe_memory(const std::vector<RankForecast>& ranks);

@@ -162,7 +162,8 @@ class TrainSession {
   MemoryVerdict judge_own_memory() {
     const auto rooms = share_rooms(world_, own_room(world_.host(), program_bytes_));
     return judge_memory(forecast_memory(inputs_.model, inputs_.plan, largest_microbatch(),
-                                        options_.optimizer, *ops_, rooms));
+                                        options_.optimizer, *ops_, rooms,
+                                        options_.checkpoints.enabled()));
   }
 
   /// Calls `part` with the feed of a segment. On the first stage a thread prepares its images

@@ -13,6 +13,8 @@ namespace {
 using base::InputError;
 using base::RunError;
 
+constexpr std::uintmax_t k_next_to_nothing = 1U << 16U;  // bytes left on a full disk
+
 Handle creation_properties(const DatasetLayout& layout) {
   Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   if (!layout.chunk.empty()) {
@@ -170,7 +172,12 @@ void File::close() {
   if (!handle_.close()) {
     throw RunError(fmt::format("{}: cannot be closed: {}", name_, reason()));
   }
-  if (!whole) throw RunError(fmt::format("{}: could not be written", name_));
+  if (whole) return;
+  std::error_code unknown;
+  const auto space = std::filesystem::space(std::filesystem::path(name_).parent_path(), unknown);
+  const bool full = !unknown && space.available < k_next_to_nothing;
+  throw RunError(
+      fmt::format("{}: could not be written{}", name_, full ? ": No space left on device" : ""));
 }
 
 }  // namespace dynpipe::io

@@ -86,6 +86,12 @@ class Handle {
 class Dataset {
  public:
   Dataset(Handle handle, std::string file, std::string path);
+  Dataset(Dataset&&) noexcept = default;
+  Dataset& operator=(Dataset&&) = delete;
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+  /// What was written is handed on; where that fails, `File::close` throws.
+  ~Dataset();
 
   const std::string& file() const { return file_; }
   const std::string& path() const { return path_; }
@@ -140,6 +146,7 @@ class Dataset {
   std::string file_, path_;
   Element element_ = Element::other;
   Extent shape_, chunk_;
+  bool written_ = false;  ///< since it was opened
 };
 
 /// How a new array is stored.

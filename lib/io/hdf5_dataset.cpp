@@ -25,6 +25,11 @@ Dataset::Dataset(Handle handle, std::string file, std::string path)
   }
 }
 
+Dataset::~Dataset() {
+  const Library library;
+  if (handle_.id() >= 0 && written_ && H5Dflush(handle_.id()) < 0) divert(handle_.id());
+}
+
 void Dataset::check_size() const {
   // What was never written takes no room in the file, so small arrays are believed anyhow; deflate
   // makes of one byte 1032 at most.
@@ -99,6 +104,7 @@ void Dataset::write(std::optional<std::uint64_t> first, std::uint64_t count, Ele
   const Selection rows =
       select(handle_.id(), shape_, first, count, values.size() / size_in_memory(element));
   if (values.empty()) return;
+  written_ = true;
   if (H5Dwrite(handle_.id(), native_type(element), rows.memory.id(), rows.file.id(), H5P_DEFAULT,
                values.data()) < 0) {
     fail_to_write(handle_.id(), fmt::format("{}: {}", file_, path_));

@@ -65,13 +65,17 @@ int descriptor_of(hid_t file) {
 
 }  // namespace
 
-void fail_to_write(hid_t object, const std::string& what) {
-  const std::string why = reason();
+void divert(hid_t object) {
   const Handle file(H5Iget_file_id(object), H5Fclose);
   const int descriptor = descriptor_of(file.id());
   const int memory = memfd_create("unwritten", MFD_CLOEXEC);
   if (descriptor >= 0 && memory >= 0) dup2(memory, descriptor);
   if (memory >= 0) ::close(memory);
+}
+
+void fail_to_write(hid_t object, const std::string& what) {
+  const std::string why = reason();
+  divert(object);
   throw base::RunError(fmt::format("{}: cannot be written: {}", what, why));
 }
 

@@ -26,9 +26,11 @@ class Library {
 /// The innermost reason of the library's last failure on this thread.
 std::string reason();
 
-/// Throws RunError: `what`, of the file that `object` is or belongs to, could not be written. From
-/// then on that file is written into memory that nobody reads: it can be closed, where otherwise
-/// the library would keep what it cannot get rid of and crash over it at the program's end.
+/// From now on the file that `object` is or belongs to is written into memory that nobody reads: it
+/// can be closed, where otherwise the library would keep what it cannot get rid of and crash over
+/// it at the program's end.
+void divert(hid_t object);
+/// Throws RunError: `what`, of such a file, could not be written; diverts it.
 [[noreturn]] void fail_to_write(hid_t object, const std::string& what);
 /// Whether that has happened to an open file of this name.
 bool is_diverted(hid_t file, const std::string& name);

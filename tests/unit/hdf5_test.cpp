@@ -1,11 +1,14 @@
 #include "io/hdf5.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <numeric>
@@ -190,6 +193,47 @@ TEST_F(Hdf5Test, what_cannot_be_written_is_a_failed_run) {
   File file = File::create(file_);
   file.create_dataset("/a", {Element::uint8, {1}, {}, 0});
   EXPECT_THROW(file.create_dataset("/a", {Element::uint8, {1}, {}, 0}), base::RunError);
+}
+
+constexpr int k_no_such_disk = 77;
+
+/// In a process of its own, on a disk of so many bytes: 0 if what happens is a RunError, and the
+/// program ends without the library crashing over what it could not write.
+int exit_code_of_full_disk(const std::filesystem::path& path, int kibibytes) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string size = "size=" + std::to_string(kibibytes) + "k";
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, "") != 0 ||
+        mount("none", path.parent_path().c_str(), "tmpfs", 0, size.c_str()) != 0) {
+      _exit(k_no_such_disk);
+    }
+    int failures = 0;
+    try {
+      File file = File::create(path);
+      const std::vector<double> values(4000, 1.0);
+      for (const char* name : {"/a", "/group/b", "/c"}) {
+        file.create_dataset(name, {Element::float64, {4000}, {}, 0}).write_all<double>(values);
+        file.set_attribute(name, "unit", std::string("s"));
+      }
+      const std::vector<std::string> texts(100, "text");
+      file.write_texts("/texts", texts);
+      file.close();
+    } catch (const base::RunError&) {
+      failures = 1;
+    }
+    std::exit(failures == 1 ? 0 : 3);  // what the library does at exit is part of it
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(Hdf5Test, a_full_disk_is_a_failed_run_and_no_crash) {
+  for (const int kibibytes : {4, 8, 16, 32, 36, 52, 68, 84}) {
+    const int code = exit_code_of_full_disk(file_, kibibytes);
+    if (code == k_no_such_disk) GTEST_SKIP() << "a small disk cannot be mounted here";
+    EXPECT_EQ(code, 0) << kibibytes;
+  }
 }
 
 TEST_F(Hdf5Test, threads_may_read_at_once) {
