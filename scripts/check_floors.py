@@ -25,6 +25,7 @@ CONFINED = [
     (re.compile(r"xxhash\.h"), ("lib/io/",)),
     (re.compile(r"png\.h|turbojpeg\.h|jpeglib\.h"), ("lib/data/",)),
     (re.compile(r"hdf5\.h|hdf5_hl\.h|H5[A-Za-z]*public\.h"), ("lib/io/",)),
+    (re.compile(r"xgboost/.*"), ("lib/interference/",)),
     (re.compile(r"boost/.*"), ("lib/app/", "apps/")),
 ]
 IMPURE = re.compile(r"filesystem|fstream")
@@ -144,6 +145,7 @@ class SelfTest(unittest.TestCase):
             ("lib/data/a.cpp", "#include <boost/crc.hpp>", "only lib/app/ and apps/"),
             ("lib/data/a.cpp", "#include <hdf5.h>", "only lib/io/"),
             ("apps/x/main.cpp", "#include <H5Fpublic.h>", "only lib/io/"),
+            ("lib/app/a.cpp", "#include <xgboost/c_api.h>", "only lib/interference/"),
             ("lib/app/a.cpp", "#include <png.h>", "only lib/data/"),
         ]:
             with self.subTest(place=place, line=line):

@@ -21,9 +21,10 @@ declare -A packages=(
   # Boost.Program_options 1.74           nlohmann_json 3.10    fmt 8
   # oneDNN 2.5 (its CMake package asks for OpenCL's headers)   OpenBLAS, zlib: any
   # HDF5 1.10.7, the serial C library    libpng 1.6            libjpeg-turbo 1.5     xxHash 0.8
+  # XGBoost 1.7
   [run]="g++ cmake ninja-build openmpi-bin libopenmpi-dev libboost-program-options-dev
          nlohmann-json3-dev libfmt-dev zlib1g-dev libhdf5-dev libxxhash-dev libpng-dev libturbojpeg0-dev
-         libdnnl-dev ocl-icd-opencl-dev libopenblas-dev"
+         libdnnl-dev ocl-icd-opencl-dev libopenblas-dev libxgboost-dev"
   # GoogleTest 1.11                      Python 3.9            h5py 3.6
   [test]="libgtest-dev python3 python3-h5py"
   # Slurm 22.05
@@ -34,10 +35,11 @@ declare -A packages=(
 declare -A elsewhere=(
   [run]="C++20 compiler (gcc >= 11 or clang >= 14), CMake >= 3.22, Ninja, OpenMPI >= 4.1,
      Boost.Program_options >= 1.74, nlohmann_json >= 3.10, fmt >= 8, zlib,
-     HDF5 >= 1.10.7 (serial), xxHash >= 0.8, libpng >= 1.6, libjpeg-turbo >= 1.5, oneDNN >= 2.5, OpenBLAS
+     HDF5 >= 1.10.7 (serial), xxHash >= 0.8, libpng >= 1.6, libjpeg-turbo >= 1.5, oneDNN >= 2.5, OpenBLAS,
+     XGBoost >= 1.7
      where there are modules, for instance:
      module load gcc cmake ninja openmpi boost nlohmann-json fmt zlib hdf5 xxhash libpng
-     libjpeg-turbo onednn openblas"
+     libjpeg-turbo onednn openblas xgboost"
   [test]="GoogleTest >= 1.11, python3 >= 3.9, h5py >= 3.6"
   [cluster]="Slurm's daemons, Munge, iproute2, MPICH beside Open MPI, Environment Modules, PyYAML"
   [style]="clang-format 14, clang-tidy 14"

@@ -82,20 +82,36 @@ bool belongs(const GroupMembership& membership, const GroupMount& mount) {
                      [&](const std::string& name) { return has(mount.options, name); });
 }
 
-}  // namespace
-
-GroupLimits group_limits(const ReadText& read) {
-  GroupLimits limits;
+/// Each mounted group that the process is in, with those around it.
+template <typename Visit>
+void visit_folders(const ReadText& read, const Visit& visit) {
   const auto memberships = parse_memberships(read("/proc/self/cgroup").value_or(""));
   for (const GroupMount& mount : parse_group_mounts(read("/proc/self/mountinfo").value_or(""))) {
     for (const GroupMembership& membership : memberships) {
       if (!belongs(membership, mount)) continue;
-      for (const std::string& folder : folders(mount, membership.path)) {
-        read_folder(read, mount, folder, limits);
-      }
+      for (const std::string& folder : folders(mount, membership.path)) visit(mount, folder);
     }
   }
+}
+
+}  // namespace
+
+GroupLimits group_limits(const ReadText& read) {
+  GroupLimits limits;
+  visit_folders(read, [&](const GroupMount& mount, const std::string& folder) {
+    read_folder(read, mount, folder, limits);
+  });
   return limits;
+}
+
+std::vector<std::string> group_cpu_stats(const ReadText& read) {
+  std::vector<std::string> files;
+  visit_folders(read, [&](const GroupMount& mount, const std::string& folder) {
+    if (!mount.version_2 && !has(mount.options, "cpu")) return;
+    const std::string file = folder + "/cpu.stat";
+    if (!has(files, file) && read(file)) files.push_back(file);
+  });
+  return files;
 }
 
 std::vector<GroupMembership> parse_memberships(std::string_view text) {

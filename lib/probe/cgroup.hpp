@@ -28,6 +28,10 @@ struct GroupLimits {
 /// /proc/self/mountinfo and the groups' own files.
 GroupLimits group_limits(const ReadText& read);
 
+/// The files cpu.stat, which tell of throttling, of this process's groups up to the roots, where
+/// there are any.
+std::vector<std::string> group_cpu_stats(const ReadText& read);
+
 /// A line of /proc/self/cgroup: "4:memory:/slurm/job_7", "0::/user.slice".
 struct GroupMembership {
   std::vector<std::string> controllers;  ///< none: version 2

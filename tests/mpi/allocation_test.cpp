@@ -4,6 +4,7 @@
 #include <map>
 
 #include "mpi/mpi_fixture.hpp"
+#include "probe/activity.hpp"
 #include "support/allocation_count.hpp"
 #include "support/random_scenario.hpp"
 
@@ -82,6 +83,15 @@ TEST_F(MpiAllocationTest, NoneInSteadyState) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     expect_none(random_scenario(seed + 7000, {.ranks = mpi_world()->size()}));
   }
+}
+
+TEST_F(MpiAllocationTest, NoneInReadingWhatTheOsCounts) {
+  const base::SteadyClock clock;
+  probe::Activity activity(clock);
+  const std::int64_t before = allocation_count();
+  const probe::ActivitySample sample = activity.sample();
+  EXPECT_EQ(allocation_count(), before);
+  EXPECT_GE(sample.interval_s, 0);
 }
 
 TEST_F(MpiAllocationTest, TheCounterCounts) {
