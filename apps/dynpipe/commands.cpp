@@ -13,6 +13,7 @@ std::span<const Command> commands() {
               doctor},
       Command{"plan", "find the best plan for a model on a number of ranks, and say why", plan},
       Command{"simulate", "tell how fast a plan would train on a described cluster", simulate},
+      Command{"checkpoint", "exchange weights with PyTorch", checkpoint},
       Command{"data", "make data sets of pictures, tell what they hold", data},
   };
   return k_commands;

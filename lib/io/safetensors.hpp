@@ -49,8 +49,9 @@ class SafetensorsFile {
   const SafetensorsEntry* find(std::string_view tensor) const;
   const SafetensorsMetadata& metadata() const { return metadata_; }
 
-  /// The elements of one of its tensors, of dtype F64, F32, F16 or BF16; all are exact as double.
-  /// Throws InputError for other dtypes.
+  /// Throws InputError unless a tensor's dtype is F64, F32, F16 or BF16.
+  void require_numbers(const SafetensorsEntry& tensor) const;
+  /// The elements of a tensor of such a dtype; all are exact as double.
   std::vector<double> read(const SafetensorsEntry& tensor) const;
 
  private:

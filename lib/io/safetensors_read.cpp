@@ -196,12 +196,15 @@ const SafetensorsEntry* SafetensorsFile::find(std::string_view tensor) const {
   return found == tensors_.end() ? nullptr : &*found;
 }
 
+void SafetensorsFile::require_numbers(const SafetensorsEntry& tensor) const {
+  if (conversion_of(tensor.dtype) != nullptr) return;
+  throw InputError(name_, tensor.name,
+                   fmt::format("is {}, not F64, F32, F16 or BF16", tensor.dtype));
+}
+
 std::vector<double> SafetensorsFile::read(const SafetensorsEntry& tensor) const {
-  const auto refuse = [&](const std::string& problem) {
-    throw InputError(name_, tensor.name, problem);
-  };
+  require_numbers(tensor);
   const ConvertAll convert = conversion_of(tensor.dtype);
-  if (convert == nullptr) refuse(fmt::format("is {}, not F64, F32, F16 or BF16", tensor.dtype));
   const auto start = static_cast<off_t>(data_begin_ + tensor.begin);
   bool is_read = fseeko(stream_.get(), start, SEEK_SET) == 0;
   std::vector<double> values;
@@ -213,7 +216,10 @@ std::vector<double> SafetensorsFile::read(const SafetensorsEntry& tensor) const 
     convert(std::span(part).first(count), values);
     left -= count;
   }
-  if (!is_read) refuse(fmt::format("cannot be read: {}", std::generic_category().message(errno)));
+  if (!is_read) {
+    throw InputError(name_, tensor.name,
+                     fmt::format("cannot be read: {}", std::generic_category().message(errno)));
+  }
   return values;
 }
 
