@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <span>
 
+#include "app/checkpoint_contents.hpp"
 #include "base/errors.hpp"
 
 namespace dynpipe::app {
@@ -17,22 +18,6 @@ namespace fs = std::filesystem;
 std::string newest_in(const std::string& folder) {
   const auto found = io::list_checkpoints(folder);
   return found.empty() ? folder : found.back().path.string();
-}
-
-base::Shape shape_of(const io::Dataset& dataset) {
-  const io::Extent& extent = dataset.shape();
-  if (extent.size() > base::Shape::k_max_rank) {
-    throw InputError(dataset.file(), dataset.path(),
-                     fmt::format("has {} dimensions; tensors have four at most", extent.size()));
-  }
-  return base::Shape(std::vector<std::int64_t>(extent.begin(), extent.end()));
-}
-
-tensor::DType dtype_of(const io::Dataset& dataset) {
-  if (dataset.element() == io::Element::float32) return tensor::DType::float32;
-  if (dataset.element() == io::Element::float64) return tensor::DType::float64;
-  throw InputError(dataset.file(), dataset.path(),
-                   fmt::format("holds {}, not float32 or float64", name_of(dataset.element())));
 }
 
 template <typename T>
@@ -90,21 +75,15 @@ void StoredWeights::open_checkpoint() {
 void StoredWeights::add_layer(const io::File& file, const std::string& file_name,
                               const std::string& layer) {
   for (const std::string& name : file.children("/model/" + layer)) {
-    const io::Dataset dataset = file.dataset(io::parameter_path(layer, name));
-    tensors_.push_back({layer, name, file_name, dtype_of(dataset), shape_of(dataset)});
+    const ShardTensor found = describe_tensor(file.dataset(io::parameter_path(layer, name)));
+    tensors_.push_back({layer, name, file_name, found.dtype, found.shape});
   }
 }
 
 std::vector<std::byte> StoredWeights::read(const StoredTensor& tensor) const {
   const io::File& file = files_.at(tensor.file);
   const std::string path = io::parameter_path(tensor.layer, tensor.name);
-  if (update_) {
-    std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.shape.elements()) *
-                                 tensor::size_of(tensor.dtype));
-    io::read_tensor(file,
-                    {path, {bytes.data(), tensor.dtype, tensor::Layout::plain, tensor.shape}});
-    return bytes;
-  }
+  if (update_) return read_checked(file, {path, tensor.dtype, tensor.shape});
   const io::Dataset dataset = file.dataset(path);
   return tensor.dtype == tensor::DType::float64 ? bytes_of<double>(dataset)
                                                 : bytes_of<float>(dataset);

@@ -220,8 +220,8 @@ std::string import_weights(const ImportWeightsOptions& options) {
     out.add(std::span(&layer, 1), imported.layer(layer));
   }
   out.complete();
-  return fmt::format("{}: {} of {} written to {} ({}), for dynpipe eval --weights\n", model.name,
-                     imported.count().text(), options.safetensors, options.out,
+  return fmt::format("{}: {} of {} written to {} ({}), for eval --weights and train --init-from\n",
+                     model.name, imported.count().text(), options.safetensors, options.out,
                      name_of(imported.dtype()));
 }
 

@@ -34,8 +34,9 @@ std::optional<ImportWeightsOptions> parse_import_weights_options(
 /// people. Throws InputError for the source, RunError for the file.
 std::string export_weights(const ExportOptions& options);
 
-/// The way back: a file of weights for `dynpipe eval` out of a state dict that holds what the model
-/// needs (F64, F32, F16 or BF16) and no more than that. Names may all begin with `module.` or
+/// The way back: a file of weights (`eval --weights`, `train --init-from`) out of a state dict that
+/// holds what the model needs (F64, F32, F16 or BF16) and no more than that. Names may all begin
+/// with `module.` or
 /// `_orig_mod.`, as PyTorch's wrappers leave them; `num_batches_tracked` is left out. Throws
 /// InputError naming the tensors that are missing, too many, or of another shape or type.
 std::string import_weights(const ImportWeightsOptions& options);

@@ -66,8 +66,10 @@ std::string import_weights_help() {
   std::ostringstream text;
   text
       << "usage: dynpipe checkpoint import FILE.safetensors --model FILE --out FILE.h5\n\n"
-         "Makes a file of weights for dynpipe eval --weights of a PyTorch state dict, saved by\n"
-         "safetensors.torch.save_file(model.state_dict(), \"FILE.safetensors\"). It must have all\n"
+         "Makes a file of weights (for eval --weights, train --init-from) of a PyTorch state "
+         "dict,\n"
+         "saved by safetensors.torch.save_file(model.state_dict(), \"FILE.safetensors\"). It must "
+         "have all\n"
          "that the model needs, by PyTorch's names, and nothing else (but num_batches_tracked).\n\n"
       << describe(options)
       << "\nExit codes: 0 written, 1 it could not be, 2 wrong usage or input.\n";
