@@ -25,22 +25,19 @@ OptionGroup describe(const std::string& command, CheckpointReportOptions& o) {
 const char* what_it_does(const std::string& command) {
   if (command == "ls") {
     return "ls FOLDER\n\n"
-           "Lists the checkpoints of a run: update and whole epochs that they are of, training "
-           "loss\n"
-           "(of the epoch under way, else of the last), accuracy of the last evaluation, size, "
-           "age,\n"
-           "and whether they are complete.\n";
+           "Lists the checkpoints of a run: updates and whole epochs that were made, training\n"
+           "loss (of the epoch under way, else of the last), accuracy of the last evaluation,\n"
+           "size, age, and whether they are complete.\n";
   }
   if (command == "show") {
     return "show PLACE\n\n"
-           "What a checkpoint (a folder step-N, or the newest in a folder of them) says of "
-           "itself:\n"
-           "stages, versions of weights, tensors, evaluations, options. --part plan > plan.json "
-           "makes a\nfile for train --plan.\n";
+           "What a checkpoint (a folder step-N, or the newest in a folder of them) says of\n"
+           "itself: stages, versions of weights, tensors, evaluations, options. --part plan\n"
+           "prints what train --plan takes.\n";
   }
   return "verify PLACE\n\n"
-         "Reads a checkpoint, or all in a folder, to the last byte: every file's digest, every "
-         "tensor's\nchecksum, every link. Says what is damaged.\n";
+         "Reads a checkpoint, or all in a folder, to the last byte: every file's digest, every\n"
+         "tensor's checksum, every link. Says what is damaged.\n";
 }
 
 }  // namespace

@@ -39,10 +39,9 @@ std::string export_help() {
   ExportOptions options;
   std::ostringstream text;
   text << "usage: dynpipe checkpoint export SOURCE --safetensors FILE\n\n"
-          "Writes weights as a safetensors file, in PyTorch's names and layouts. SOURCE is a file "
-          "of\n"
-          "weights (train --save-weights), a checkpoint (a folder step-N), or a folder of\n"
-          "checkpoints, of which it is the newest. In Python:\n\n"
+          "Writes weights as a safetensors file, in PyTorch's names and layouts. SOURCE is a\n"
+          "file of weights (train --save-weights), a checkpoint (a folder step-N), or a\n"
+          "folder of checkpoints, of which it is the newest. In Python:\n\n"
           "    model.load_state_dict(safetensors.torch.load_file(\"FILE\"))\n\n"
        << describe(options)
        << "\nExit codes: 0 written, 1 it could not be, 2 wrong usage or input.\n";
@@ -64,15 +63,14 @@ std::optional<ExportOptions> parse_export_options(const std::vector<std::string>
 std::string import_weights_help() {
   ImportWeightsOptions options;
   std::ostringstream text;
-  text
-      << "usage: dynpipe checkpoint import FILE.safetensors --model FILE --out FILE.h5\n\n"
-         "Makes a file of weights (for eval --weights, train --init-from) of a PyTorch state "
-         "dict,\n"
-         "saved by safetensors.torch.save_file(model.state_dict(), \"FILE.safetensors\"). It must "
-         "have all\n"
-         "that the model needs, by PyTorch's names, and nothing else (but num_batches_tracked).\n\n"
-      << describe(options)
-      << "\nExit codes: 0 written, 1 it could not be, 2 wrong usage or input.\n";
+  text << "usage: dynpipe checkpoint import FILE.safetensors --model FILE --out FILE.h5\n\n"
+          "Makes a file of weights (for eval --weights and train --init-from) of a PyTorch\n"
+          "state dict, saved by\n\n"
+          "    safetensors.torch.save_file(model.state_dict(), \"FILE.safetensors\")\n\n"
+          "It must have all that the model needs, by PyTorch's names, and nothing else (but\n"
+          "num_batches_tracked).\n\n"
+       << describe(options)
+       << "\nExit codes: 0 written, 1 it could not be, 2 wrong usage or input.\n";
   return text.str();
 }
 
