@@ -14,6 +14,8 @@ std::span<const Command> commands() {
       Command{"plan", "find the best plan for a model on a number of ranks, and say why", plan},
       Command{"simulate", "tell how fast a plan would train on a described cluster", simulate},
       Command{"forest", "learn how disturbances slow a rank's layers, and predict it", forest},
+      Command{"checkpoint", "list, show and verify checkpoints; exchange weights with PyTorch",
+              checkpoint},
       Command{"data", "make data sets of pictures, tell what they hold", data},
   };
   return k_commands;

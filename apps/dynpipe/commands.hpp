@@ -44,6 +44,7 @@ int doctor(int argc, char** argv);
 int simulate(int argc, char** argv);
 int plan(int argc, char** argv);
 int forest(int argc, char** argv);
+int checkpoint(int argc, char** argv);
 int data(int argc, char** argv);
 
 }  // namespace dynpipe::cli

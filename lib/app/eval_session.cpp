@@ -135,7 +135,7 @@ class EvalSession {
                100 * static_cast<double>(correct) / samples, result.loss,
                samples / std::max(result.seconds, 1e-9));
     if (!options_.predictions.empty()) {
-      write_predictions(options_.predictions, found);
+      write_predictions(options_.predictions, found, run_.dtype);
       fmt::print("\npredictions written to {}\n", options_.predictions);
     }
     std::fflush(stdout);

@@ -16,7 +16,7 @@ void add_rows(const T* values, std::int64_t rows, bool keep_logits, Predictions&
     const auto largest = std::max_element(row.begin(), row.end());  // the first of equals
     to.predictions.push_back(static_cast<std::int32_t>(largest - row.begin()));
     if (!keep_logits) continue;
-    for (T value : row) to.logits.push_back(static_cast<float>(value));
+    to.logits.insert(to.logits.end(), row.begin(), row.end());
   }
 }
 
@@ -66,7 +66,7 @@ Predictions unpack_predictions(const std::string& bytes) {
   predictions.classes = take<std::int64_t>(next).front();
   predictions.labels = take<std::int32_t>(next);
   predictions.predictions = take<std::int32_t>(next);
-  predictions.logits = take<float>(next);
+  predictions.logits = take<double>(next);
   return predictions;
 }
 
@@ -101,7 +101,8 @@ Predictions in_sample_order(const std::vector<Predictions>& parts, const plan::P
   return all;
 }
 
-void write_predictions(const std::string& file, const Predictions& predictions) {
+void write_predictions(const std::string& file, const Predictions& predictions,
+                       tensor::DType dtype) {
   const std::uint64_t samples = predictions.labels.size();
   io::File h5 = io::File::create(file);
   const auto put_numbers = [&](const char* path, const std::vector<std::int32_t>& numbers) {
@@ -111,8 +112,10 @@ void write_predictions(const std::string& file, const Predictions& predictions) 
   put_numbers("/labels", predictions.labels);
   put_numbers("/predictions", predictions.predictions);
   const auto classes = static_cast<std::uint64_t>(predictions.classes);
-  h5.create_dataset("/logits", {io::Element::float32, {samples, classes}, {}, 0})
-      .write_all(std::span<const float>(predictions.logits));
+  const bool wide = dtype == tensor::DType::float64;
+  const io::Element element = wide ? io::Element::float64 : io::Element::float32;
+  h5.create_dataset("/logits", {element, {samples, classes}, {}, 0})
+      .write_all(std::span<const double>(predictions.logits));
   h5.close();
 }
 

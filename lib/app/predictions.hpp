@@ -14,7 +14,7 @@ namespace dynpipe::app {
 struct Predictions {
   std::int64_t classes = 0;
   std::vector<std::int32_t> labels, predictions;  ///< [N]; a prediction is the largest logit's
-  std::vector<float> logits;                      ///< [N, classes], or empty where not kept
+  std::vector<double> logits;                     ///< [N, classes], or empty where not kept
 
   /// Adds a microbatch: its labels [n] and logits [n, classes], of any float type.
   void add(const std::vector<std::int32_t>& microbatch_labels, const tensor::Tensor& values,
@@ -30,8 +30,9 @@ Predictions unpack_predictions(const std::string& bytes);
 Predictions in_sample_order(const std::vector<Predictions>& parts, const plan::Plan& plan,
                             const data::EvaluationOrder& order);
 
-/// Writes /labels [N] and /predictions [N] (int32) and /logits [N, classes] (float32). Throws
-/// RunError.
-void write_predictions(const std::string& file, const Predictions& predictions);
+/// Writes /labels [N] and /predictions [N] (int32) and /logits [N, classes] (of the type in which
+/// they were computed). Throws RunError.
+void write_predictions(const std::string& file, const Predictions& predictions,
+                       tensor::DType dtype);
 
 }  // namespace dynpipe::app

@@ -57,6 +57,15 @@ std::int64_t ObjectReader::required_count(const std::string& field, std::int64_t
   return whole_number_up_to(k_max_exact, *this, require(field), field, at_least);
 }
 
+std::vector<std::int64_t> ObjectReader::required_counts(const std::string& field,
+                                                        std::int64_t at_least) {
+  std::vector<std::int64_t> counts;
+  for (const json& value : required_array(field)) {
+    counts.push_back(whole_number_up_to(k_max_exact, *this, value, field, at_least));
+  }
+  return counts;
+}
+
 double ObjectReader::required_number(const std::string& field, double at_least, double below) {
   return number(require(field), field, at_least, below);
 }

@@ -30,6 +30,8 @@ class ObjectReader {
   bool optional_bool(const std::string& field, bool fallback);
   std::string required_string(const std::string& field);
   const nlohmann::json& required_array(const std::string& field);
+  /// An array of counts, each as `required_count` takes it.
+  std::vector<std::int64_t> required_counts(const std::string& field, std::int64_t at_least);
   /// An array of `size` numbers in [at_least, below).
   std::vector<double> required_numbers(const std::string& field, std::size_t size, double at_least,
                                        double below);

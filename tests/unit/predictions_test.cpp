@@ -22,7 +22,7 @@ TEST(PredictionsTest, TheFirstOfTheLargestLogits) {
 }
 
 TEST(PredictionsTest, SurviveTheWayToTheFirstRank) {
-  const Predictions predictions{2, {1, 0}, {0, 0}, {0.5F, 0.25F, 1, -1}};
+  const Predictions predictions{2, {1, 0}, {0, 0}, {0.5, 0.25, 1, -1}};
   const Predictions copy = unpack_predictions(pack(predictions));
   EXPECT_EQ(copy.classes, 2);
   EXPECT_EQ(copy.labels, predictions.labels);
@@ -42,7 +42,7 @@ TEST(PredictionsTest, EachSampleFindsItsPlace) {
   const Predictions all = in_sample_order(parts, plan, order);
   EXPECT_EQ(all.labels, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(all.predictions, (std::vector<std::int32_t>{10, 11, 12, 13, 14, 15, 16}));
-  EXPECT_EQ(all.logits, (std::vector<float>{0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(all.logits, (std::vector<double>{0, 1, 2, 3, 4, 5, 6}));
 }
 
 }  // namespace
