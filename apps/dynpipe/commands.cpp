@@ -13,6 +13,8 @@ std::span<const Command> commands() {
               doctor},
       Command{"plan", "find the best plan for a model on a number of ranks, and say why", plan},
       Command{"simulate", "tell how fast a plan would train on a described cluster", simulate},
+      Command{"trace", "tell where the time of a traced run went, and what else it could be",
+              trace},
       Command{"data", "make data sets of pictures, tell what they hold", data},
   };
   return k_commands;

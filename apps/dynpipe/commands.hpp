@@ -43,6 +43,7 @@ int profile(int argc, char** argv);
 int doctor(int argc, char** argv);
 int simulate(int argc, char** argv);
 int plan(int argc, char** argv);
+int trace(int argc, char** argv);
 int data(int argc, char** argv);
 
 }  // namespace dynpipe::cli
