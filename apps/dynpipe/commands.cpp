@@ -16,6 +16,8 @@ std::span<const Command> commands() {
       Command{"forest", "learn how disturbances slow a rank's layers, and predict it", forest},
       Command{"checkpoint", "list, show and verify checkpoints; exchange weights with PyTorch",
               checkpoint},
+      Command{"trace", "tell where the time of a traced run went, and what else it could be",
+              trace},
       Command{"data", "make data sets of pictures, tell what they hold", data},
   };
   return k_commands;

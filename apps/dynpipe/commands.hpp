@@ -45,6 +45,7 @@ int simulate(int argc, char** argv);
 int plan(int argc, char** argv);
 int forest(int argc, char** argv);
 int checkpoint(int argc, char** argv);
+int trace(int argc, char** argv);
 int data(int argc, char** argv);
 
 }  // namespace dynpipe::cli

@@ -92,9 +92,8 @@ PlanInputs read_inputs(const PlanOptions& options) {
                              : options.microbatches;
   request.schedules = options.schedules;
   request.policies = options.policies;
-  request.kappa = options.kappa_from.empty()
-                      ? options.kappa.value_or(planner::k_assumed_kappa)
-                      : kappa_of_summary(read_text_file(options.kappa_from), options.kappa_from);
+  request.kappa = options.kappa_from.empty() ? options.kappa.value_or(planner::k_assumed_kappa)
+                                             : kappa_of_run(options.kappa_from);
   if (options.memory_bytes > 0) request.memory_bytes = options.memory_bytes;
   request.pins = pins_of(options, inputs.model);
   request.stages = options.stages.value_or(0);

@@ -42,7 +42,7 @@ OptionGroup task_options(PlanOptions& o, Raw& raw) {
          "cost of delay: what is minimised is period x (1 + kappa x delay in updates); the default "
          "is an assumption of 0.05");
   option(group, "kappa-from", &o.kappa_from, "FILE",
-         "take kappa from the summary of a run with --measure-kappa");
+         "take kappa from the summary or the trace of a run with --measure-kappa");
   return group;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pipeline/stage_times.hpp"
+#include "pipeline/step_recorder.hpp"
 
 namespace dynpipe::app {
 
@@ -49,6 +50,10 @@ struct StageTimesEvent {
   int rank = 0, stage = 0;
   std::int64_t update = 0;  ///< from 1: that it has just made
   pipeline::StageTimes times;
+  double time_s = 0;  ///< since the run began, as it is heard of
+  /// Single steps, where they are recorded, by the rank's own clock; valid during the call.
+  std::span<const pipeline::TimedStep> steps;
+  std::int64_t steps_dropped = 0;
 };
 
 /// The test set was evaluated: an epoch is over.

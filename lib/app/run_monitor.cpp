@@ -90,7 +90,13 @@ void RunMonitor::on_times(const pipeline::TimesReport& report) {
   RecentLoad& load = rank_loads_[static_cast<std::size_t>(report.rank)];
   load.busy.add(times.busy(), times.total);
   load.waiting.add(times.waiting(), times.total);
-  const StageTimesEvent event{report.rank, plan_.stage_of(report.rank), report.group + 1, times};
+  const StageTimesEvent event{report.rank,
+                              plan_.stage_of(report.rank),
+                              report.group + 1,
+                              times,
+                              clock_.now_s() - run_began_s_,
+                              report.steps,
+                              report.steps_dropped};
   tell([&](RunSink& sink) { sink.on_stage_times(event); });
 }
 

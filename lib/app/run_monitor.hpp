@@ -34,6 +34,8 @@ class RunMonitor {
   void resume(const RunProgress& progress, std::int64_t updates);
   /// Of all updates that `on_group` was told of.
   RunProgress progress() const { return {epochs_, totals_}; }
+  /// By the clock.
+  double began_s() const { return run_began_s_; }
 
   /// The epoch that is resumed keeps its sums.
   void begin_epoch(std::int64_t epoch);

@@ -5,7 +5,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "app/text_file.hpp"
 #include "base/errors.hpp"
+#include "io/trace.hpp"
 #include "model/object_reader.hpp"
 #include "planner/kappa.hpp"
 
@@ -21,11 +23,16 @@ std::string pack(const std::vector<LagSample>& samples) {
   return list.dump();
 }
 
+std::vector<LagSample> unpack_lag_samples(const std::string& text) {
+  std::vector<LagSample> samples;
+  for (const json& s : json::parse(text)) samples.push_back({s[0], s[1], s[2], s[3]});
+  return samples;
+}
+
 Staleness find_staleness(const std::vector<std::string>& packed) {
   std::vector<std::vector<LagSample>> stages;
   for (const std::string& text : packed) {
-    std::vector<LagSample> samples;
-    for (const json& s : json::parse(text)) samples.push_back({s[0], s[1], s[2], s[3]});
+    std::vector<LagSample> samples = unpack_lag_samples(text);
     if (!samples.empty()) stages.push_back(std::move(samples));
   }
   Staleness staleness;
@@ -44,6 +51,11 @@ ordered_json staleness_json(const Staleness& staleness) {
   return {{"gradient_cosines", cosines},
           {"gradient_comparisons", staleness.comparisons},
           {"kappa", staleness.kappa}};
+}
+
+double kappa_of_run(const std::string& file) {
+  if (io::File::is_hdf5(file)) return io::kappa_of_trace(file);
+  return kappa_of_summary(read_text_file(file), file);
 }
 
 double kappa_of_summary(std::string_view json_text, const std::string& file) {

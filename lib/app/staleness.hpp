@@ -19,6 +19,7 @@ struct Staleness {
 
 /// A stage's comparisons as text, for the way to rank 0.
 std::string pack(const std::vector<pipeline::LagSample>& samples);
+std::vector<pipeline::LagSample> unpack_lag_samples(const std::string& text);
 /// Of the texts of all ranks, of which one of each stage has comparisons.
 Staleness find_staleness(const std::vector<std::string>& packed);
 
@@ -27,5 +28,7 @@ nlohmann::ordered_json staleness_json(const Staleness& staleness);
 /// The "kappa" of a run's summary. Throws InputError naming `file`, also where the run did not
 /// measure it.
 double kappa_of_summary(std::string_view json_text, const std::string& file);
+/// The same of a run's summary or its trace, whichever `file` is.
+double kappa_of_run(const std::string& file);
 
 }  // namespace dynpipe::app

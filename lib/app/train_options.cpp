@@ -126,6 +126,10 @@ OptionGroup run_options(TrainOptions& o, Raw& raw) {
   option(group, "summary", &o.summary, "FILE", "write results to FILE (JSON)");
   option(group, "metrics", &o.metrics, "FILE",
          "write a record of every update and evaluation to FILE (JSON lines, or .csv)");
+  option(group, "trace", &o.trace, "FILE",
+         "write what happens to FILE (HDF5, for dynpipe trace and h5py; see lib/io/README.md)");
+  flag(group, "trace-events", &o.trace_events,
+       "trace: every forward, backward, update and wait of every rank too");
   option(group, "progress", &raw.progress, "STYLE",
          "auto, live (two lines written over, for terminals) or log");
   option(group, "log-every", &o.log_every, "N", "log: a line every N updates");
@@ -199,6 +203,9 @@ void check_ranges(const TrainOptions& o) {
   if (o.measure_kappa) {
     require(*o.measure_kappa >= 1 && *o.measure_kappa <= k_many, "--measure-kappa",
             *o.measure_kappa, "1 to 1000000");
+  }
+  if (o.trace_events && o.trace.empty()) {
+    throw InputError("", "--trace-events", "means nothing without --trace");
   }
   require(o.log_every >= 1, "--log-every", o.log_every, "at least 1");
   require(o.step_epochs >= 1 && o.step_epochs <= k_many, "--lr-step-epochs", o.step_epochs,

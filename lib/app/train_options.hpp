@@ -71,10 +71,12 @@ struct TrainOptions {
   std::string emulate;  ///< cluster file; empty: this machine, as it is
   EmulationMode emulation_mode = EmulationMode::virtual_time;
   bool dry_run = false;
-  std::optional<int> ranks;  ///< of a dry run; empty: those of the job
-  std::string summary;       ///< file; empty: none
-  std::string metrics;       ///< file; empty: none
-  std::string write_plan;    ///< file; empty: none
+  std::optional<int> ranks;   ///< of a dry run; empty: those of the job
+  std::string summary;        ///< file; empty: none
+  std::string metrics;        ///< file; empty: none
+  std::string trace;          ///< file; empty: none
+  bool trace_events = false;  ///< single steps too
+  std::string write_plan;     ///< file; empty: none
   ProgressStyle progress = ProgressStyle::automatic;
   std::int64_t log_every = 100;  ///< updates
   double deadline_s = 300;

@@ -26,6 +26,8 @@
 #include "app/summary_file.hpp"
 #include "app/terminal.hpp"
 #include "app/text_file.hpp"
+#include "app/trace_header.hpp"
+#include "app/trace_sink.hpp"
 #include "app/train_inputs.hpp"
 #include "app/train_options.hpp"
 #include "app/train_report.hpp"
@@ -120,7 +122,7 @@ class TrainSession {
         [this](std::int64_t group) {
           if (checkpointing_) checkpointing_->on_update(group);
         },
-        control_ ? &*control_ : nullptr});
+        control_ ? &*control_ : nullptr, options_.trace_events});
     start();
     channel_->add_helper(&signals_, [this] { heed_signals(); });
     auto epoch = inputs_.resume ? static_cast<std::int64_t>(inputs_.resume->progress.epochs.size())
@@ -209,6 +211,7 @@ class TrainSession {
     if (!options_.metrics.empty()) {
       add_sink(std::make_unique<MetricsFile>(options_.metrics, inputs_.plan.size(), clock_, warn));
     }
+    if (!options_.trace.empty()) open_trace(warn);
     // Last, so that no refusal of the others leaves a summary that says "running".
     if (!options_.summary.empty()) {
       auto to_json = [this](const TrainResult& result) {
@@ -246,6 +249,28 @@ class TrainSession {
     }
   }
 
+  void open_trace(const std::function<void(const std::string&)>& warn) {
+    require_writable(options_.trace);
+    const bool is_virtual = emulation_ && emulation_->is_virtual();
+    const io::TraceHeader header =
+        trace_header(options_, inputs_, ops_->name(), places_, clock_offsets_);
+    const std::int64_t update = inputs_.resume ? inputs_.resume->facts.update : 0;
+    const bool goes_on = inputs_.resume && std::filesystem::exists(options_.trace);
+    auto file = goes_on ? io::TraceFile::append(options_.trace, update, header)
+                        : io::TraceFile::create(options_.trace, header);
+    file.add(io::StartRow{update, file.last_time_s(), static_cast<double>(std::time(nullptr))});
+    file.add(io::PlanRow{update, file.last_time_s(), plan::to_json(inputs_.plan, inputs_.model)});
+    file.commit();
+    std::vector<double> rank_began_s;
+    for (const comm::ClockOffset& offset : clock_offsets_) {
+      rank_began_s.push_back(monitor_->began_s() - (is_virtual ? 0 : offset.offset_s));
+    }
+    auto sink = std::make_unique<TraceSink>(std::move(file), inputs_.plan.microbatches,
+                                            std::move(rank_began_s), warn);
+    trace_ = sink.get();
+    add_sink(std::move(sink));
+  }
+
   std::unique_ptr<RunSink> make_progress() const {
     const std::optional<Terminal> terminal = Terminal::of_stdout();
     const bool live = options_.progress == ProgressStyle::live ||
@@ -257,6 +282,9 @@ class TrainSession {
 
   void announce() {
     const MemoryVerdict memory = judge_own_memory();
+    if (!options_.trace.empty()) {
+      clock_offsets_ = share_clock_offsets(*channel_, world_, clock_, places_);
+    }
     world_.together([&] {
       if (!leader()) return;
       if (!memory.refusals.empty()) {
@@ -423,15 +451,23 @@ class TrainSession {
       for (const std::string& text : texts) result.ranks.push_back(unpack_rank_result(text));
       result.staleness = find_staleness(comparisons);
       result.checkpoints = monitor_->checkpoints();
+      if (trace_ != nullptr && result.staleness.comparisons > 0) {
+        std::vector<int> stages;
+        for (const RankResult& rank : result.ranks) stages.push_back(rank.stage);
+        trace_->add_kappa(result.staleness, gradient_rows(comparisons, stages));
+      }
       monitor_->end(RunStatus::completed);
       fmt::print("{}", describe_result(result, inputs_.plan, extent().virtual_time));
       if (summary_ != nullptr) {
         summary_->complete(result);
         fmt::print("\nsummary written to {}\n", options_.summary);
       }
+      if (trace_ != nullptr) {
+        fmt::print("{}trace written to {}\n", summary_ == nullptr ? "\n" : "", options_.trace);
+      }
       if (!options_.save_weights.empty()) {
-        fmt::print("{}weights written to {}\n", summary_ == nullptr ? "\n" : "",
-                   options_.save_weights);
+        fmt::print("{}weights written to {}\n",
+                   summary_ == nullptr && trace_ == nullptr ? "\n" : "", options_.save_weights);
       }
       std::fflush(stdout);
     });
@@ -457,7 +493,9 @@ class TrainSession {
   // On rank 0:
   std::optional<RunMonitor> monitor_;
   std::vector<std::unique_ptr<RunSink>> sinks_;
-  SummaryFile* summary_ = nullptr;  ///< one of them; null: none is written
+  SummaryFile* summary_ = nullptr;                ///< one of them; null: none is written
+  TraceSink* trace_ = nullptr;                    ///< likewise
+  std::vector<comm::ClockOffset> clock_offsets_;  ///< by rank
 
   std::optional<io::FolderLock> lock_;  ///< of the checkpoints' folder
 

@@ -36,6 +36,9 @@ std::string MessageName::to_string() const {
     case Payload::receipt:
       what = "receipt for the checkpoint of update";
       break;
+    case Payload::clock:
+      what = "time in message";
+      break;
   }
   return fmt::format("{} {} from rank {} to rank {}", what, index, from, to);
 }

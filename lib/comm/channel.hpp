@@ -23,9 +23,10 @@ enum class Payload : std::uint8_t {
   stage_times,     ///< where a rank's time went, to rank 0; index: update group
   control,         ///< rank 0's word on how training goes on; index: update group
   receipt,         ///< what became of a rank's part of a checkpoint, to rank 0; index: update
+  clock,           ///< what time it is; index: message of a comparison
 };
 
-constexpr Payload k_last_payload = Payload::receipt;
+constexpr Payload k_last_payload = Payload::clock;
 
 /// The name of a message, for matching, for traces and for whoever waits too long.
 struct MessageName {

@@ -28,6 +28,13 @@ Handle creation_properties(const DatasetLayout& layout) {
   return properties;
 }
 
+/// Without a lock.
+Handle shared_access() {
+  Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  H5Pset_file_locking(access.id(), false, true);
+  return access;
+}
+
 }  // namespace
 
 Extent extent_of(const base::Shape& shape) {
@@ -58,11 +65,39 @@ File File::open(const std::filesystem::path& path) {
   return {std::move(handle), name};
 }
 
+bool File::is_hdf5(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  const Library library;
+  return H5Fis_hdf5(path.c_str()) > 0;
+}
+
 File File::create(const std::filesystem::path& path) {
   const Library library;
   const std::string name = path.string();
   Handle handle(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
   if (handle.id() < 0) throw RunError(fmt::format("{}: cannot be created: {}", name, reason()));
+  return {std::move(handle), name};
+}
+
+File File::create_shared(const std::filesystem::path& path) {
+  const Library library;
+  const std::string name = path.string();
+  const Handle access = shared_access();
+  Handle handle(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id()), H5Fclose);
+  if (handle.id() < 0) throw RunError(fmt::format("{}: cannot be created: {}", name, reason()));
+  return {std::move(handle), name};
+}
+
+File File::open_shared(const std::filesystem::path& path) {
+  open(path);  // says what is wrong with it
+  const Library library;
+  const std::string name = path.string();
+  const Handle access = shared_access();
+  Handle handle(H5Fopen(name.c_str(), H5F_ACC_RDWR, access.id()), H5Fclose);
+  if (handle.id() < 0) {
+    throw InputError(name, "file", fmt::format("cannot be written to: {}", reason()));
+  }
   return {std::move(handle), name};
 }
 
@@ -135,6 +170,13 @@ void File::write_strings(const std::string& path, const Extent& shape,
   if (dataset.id() < 0 ||
       H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()) < 0) {
     fail_to_write(handle_.id(), fmt::format("{}: {}", name_, path));
+  }
+}
+
+void File::remove(const std::string& path) {
+  const Library library;
+  if (has(path) && H5Ldelete(handle_.id(), path.c_str(), H5P_DEFAULT) < 0) {
+    throw RunError(fmt::format("{}: {}: cannot be removed: {}", name_, path, reason()));
   }
 }
 

@@ -162,8 +162,13 @@ class File {
  public:
   /// To read. Throws InputError for what is not there or is no whole HDF5 file.
   static File open(const std::filesystem::path& path);
+  /// Whether it is one, as far as its first bytes tell.
+  static bool is_hdf5(const std::filesystem::path& path);
   /// To write, in place of what is there. Throws RunError.
   static File create(const std::filesystem::path& path);
+  /// The same of a file that others may read at any time, and one that is there, to write on.
+  static File create_shared(const std::filesystem::path& path);
+  static File open_shared(const std::filesystem::path& path);
 
   File(File&&) noexcept = default;
   File& operator=(File&&) = delete;
@@ -173,6 +178,8 @@ class File {
   ~File();
 
   const std::string& name() const { return name_; }
+  /// The library's own name of it, for the files beside this one.
+  std::int64_t id() const { return handle_.id(); }
   /// Whether there is an object of this absolute path ("/train/images").
   bool has(const std::string& path) const;
   /// Names of what a group holds, in alphabetical order; empty where there is no such group.
@@ -185,6 +192,8 @@ class File {
   void write_texts(const std::string& path, std::span<const std::string> texts);
   /// A single string; `read_texts` finds one.
   void write_text(const std::string& path, const std::string& text);
+  /// Takes an object's name from it, if it is there; its room in the file is lost.
+  void remove(const std::string& path);
   /// Makes `path` show an object of another file, which is looked for beside this one.
   void link_to(const std::string& path, const std::string& file, const std::string& object);
 
@@ -193,10 +202,11 @@ class File {
                                                const std::string& name) const;
   std::optional<std::vector<std::string>> text_attribute(const std::string& object,
                                                          const std::string& name) const;
-  /// Sets an attribute, a list of numbers, one whole number or one string.
+  /// Sets an attribute, a list of numbers, one number or one string.
   void set_attribute(const std::string& object, const std::string& name,
                      std::span<const double> values);
   void set_attribute(const std::string& object, const std::string& name, std::int64_t value);
+  void set_attribute(const std::string& object, const std::string& name, double value);
   void set_attribute(const std::string& object, const std::string& name, const std::string& text);
 
   /// Hands everything written so far to the operating system.

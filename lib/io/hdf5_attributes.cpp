@@ -97,6 +97,12 @@ void File::set_attribute(const std::string& object, const std::string& name, std
   write_attribute(handle_.id(), name_, object, name, H5T_NATIVE_INT64, space.id(), &value);
 }
 
+void File::set_attribute(const std::string& object, const std::string& name, double value) {
+  const Library library;
+  const Handle space = space_of({});
+  write_attribute(handle_.id(), name_, object, name, H5T_NATIVE_DOUBLE, space.id(), &value);
+}
+
 void File::set_attribute(const std::string& object, const std::string& name,
                          const std::string& text) {
   const Library library;

@@ -20,6 +20,8 @@ class StepObserver {
   virtual void ready(const schedule::Instruction& instruction) = 0;
   /// The message or sum that the instruction waits for is there.
   virtual void started(const schedule::Instruction& instruction) = 0;
+  /// It has the memory that it needs too, and computes from now on.
+  virtual void begun(const schedule::Instruction& /*instruction*/) {}
   /// A forward, a backward or a part of one, or an update has been computed.
   virtual void done(const schedule::Instruction& instruction) = 0;
   /// The stream is through, and the rank is drained.

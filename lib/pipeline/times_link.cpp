@@ -1,13 +1,14 @@
 #include "pipeline/times_link.hpp"
 
 #include <algorithm>
-#include <span>
+#include <cstring>
 #include <type_traits>
 
 namespace dynpipe::pipeline {
 namespace {
 
-static_assert(std::is_trivially_copyable_v<StageTimes>, "it travels as bytes");
+static_assert(std::is_trivially_copyable_v<StageTimes> && std::is_trivially_copyable_v<TimedStep>,
+              "they travel as bytes");
 
 StageTimes difference(const StageTimes& a, const StageTimes& b) {
   return {a.forward - b.forward,
@@ -24,11 +25,19 @@ StageTimes difference(const StageTimes& a, const StageTimes& b) {
 
 }  // namespace
 
-TimesLink::TimesLink(const plan::Plan& plan, comm::Channel& channel, std::int64_t every, Sink sink)
+TimesLink::TimesLink(const plan::Plan& plan, comm::Channel& channel, std::int64_t every,
+                     std::size_t steps, Sink sink)
     : channel_(channel), every_(every), sink_(std::move(sink)) {
-  if (channel.rank() != 0) return;
+  const std::size_t bytes = sizeof(Head) + steps * sizeof(TimedStep);
+  if (channel.rank() != 0) {
+    for (Departure& departure : departures_) departure.message.resize(bytes);
+    return;
+  }
   peers_.resize(static_cast<std::size_t>(plan.ranks()) - 1);
-  for (std::size_t i = 0; i < peers_.size(); ++i) peers_[i].rank = static_cast<int>(i) + 1;
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    peers_[i].rank = static_cast<int>(i) + 1;
+    peers_[i].message.resize(bytes);
+  }
   channel_.add_helper(this, [this] { poll(); });
 }
 
@@ -45,25 +54,29 @@ void TimesLink::await_report_from(Peer& peer, std::int64_t first_group) {
   const std::int64_t next = (first_group + every_) / every_ * every_ - 1;
   peer.group = std::min(next, segment_.end_group);
   if (peer.group == segment_.end_group) return;
-  peer.ticket =
-      channel_.receive({comm::Payload::stage_times, peer.group, peer.rank, channel_.rank()},
-                       std::as_writable_bytes(std::span(&peer.times, 1)), {});
+  peer.ticket = channel_.receive(
+      {comm::Payload::stage_times, peer.group, peer.rank, channel_.rank()}, peer.message, {});
 }
 
-void TimesLink::report(std::int64_t group, const StageTimes& so_far) {
-  if ((group + 1) % every_ != 0) return;
+void TimesLink::report(std::int64_t group, const StageTimes& so_far,
+                       std::span<const TimedStep> steps, std::int64_t dropped) {
+  if (!reports(group)) return;
   const StageTimes times = difference(so_far, reported_);
   reported_ = so_far;
   if (channel_.rank() == 0) {
-    sink_({0, group, times});
+    sink_({0, group, times, steps, dropped});
     return;
   }
   Departure& departure = departures_.at(next_departure_);
   next_departure_ = (next_departure_ + 1) % departures_.size();
   settle(departure);
-  departure.times = times;
-  departure.ticket = channel_.send({comm::Payload::stage_times, group, channel_.rank(), 0},
-                                   std::as_bytes(std::span(&departure.times, 1)), {});
+  const Head head{times, static_cast<std::int64_t>(steps.size()), dropped};
+  std::memcpy(departure.message.data(), &head, sizeof head);
+  if (!steps.empty()) {
+    std::memcpy(departure.message.data() + sizeof head, steps.data(), steps.size_bytes());
+  }
+  departure.ticket =
+      channel_.send({comm::Payload::stage_times, group, channel_.rank(), 0}, departure.message, {});
 }
 
 void TimesLink::settle(Departure& departure) {
@@ -74,9 +87,15 @@ void TimesLink::settle(Departure& departure) {
 void TimesLink::look_at(Peer& peer) {
   if (peer.group == segment_.end_group || !channel_.test(peer.ticket)) return;
   channel_.retire(peer.ticket);
-  const TimesReport report{peer.rank, peer.group, peer.times};
+  Head head;
+  std::memcpy(&head, peer.message.data(), sizeof head);
+  const auto* const steps = reinterpret_cast<const TimedStep*>(peer.message.data() + sizeof head);
+  sink_({peer.rank,
+         peer.group,
+         head.times,
+         {steps, static_cast<std::size_t>(head.steps)},
+         head.dropped});
   await_report_from(peer, peer.group + 1);
-  sink_(report);
 }
 
 void TimesLink::poll() {

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "comm/channel.hpp"
 #include "pipeline/stage_times.hpp"
+#include "pipeline/step_recorder.hpp"
 #include "plan/plan.hpp"
 #include "schedule/schedule.hpp"
 
@@ -18,6 +20,10 @@ struct TimesReport {
   int rank = 0;
   std::int64_t group = 0;  ///< that the rank has just updated
   StageTimes times;        ///< since its last report; `total`: of that time too
+  /// Single steps since then, by that rank's clock, where they are recorded; valid while it is
+  /// told.
+  std::span<const TimedStep> steps = {};
+  std::int64_t steps_dropped = 0;  ///< for which there was no room
 };
 
 /// Both ends of the small messages in which each rank tells rank 0, every so many groups, where its
@@ -26,17 +32,23 @@ class TimesLink {
  public:
   using Sink = std::function<void(const TimesReport&)>;
 
-  /// `every`: groups from one report to the next, at least 1, the same on all ranks. `sink` is told
-  /// on rank 0, of its own reports too.
-  TimesLink(const plan::Plan& plan, comm::Channel& channel, std::int64_t every, Sink sink);
+  /// `every`: groups from one report to the next, at least 1, the same on all ranks; `steps`: how
+  /// many of them a report has room for, likewise. `sink` is told on rank 0, of its own reports
+  /// too.
+  TimesLink(const plan::Plan& plan, comm::Channel& channel, std::int64_t every, std::size_t steps,
+            Sink sink);
   ~TimesLink();
   TimesLink(const TimesLink&) = delete;
   TimesLink& operator=(const TimesLink&) = delete;
 
   void begin(schedule::Segment segment);
   /// This rank has updated `group`, and has used `so_far` since it began to train. To be called
-  /// after every update. Waits only for a message that left two reports ago.
-  void report(std::int64_t group, const StageTimes& so_far);
+  /// after every update. `steps` are those since the last report. Waits only for a message that
+  /// left two reports ago.
+  void report(std::int64_t group, const StageTimes& so_far, std::span<const TimedStep> steps,
+              std::int64_t dropped);
+  /// Whether a report follows this group's update.
+  bool reports(std::int64_t group) const { return (group + 1) % every_ == 0; }
   /// Look whether a report has arrived: one message a call, however many ranks there are.
   void poll();
   /// The segment ends before this group, which nobody has updated.
@@ -45,17 +57,23 @@ class TimesLink {
   void finish();
 
  private:
+  /// What a message begins with; steps follow, in all as many as there is room for.
+  struct Head {
+    StageTimes times;
+    std::int64_t steps = 0, dropped = 0;
+  };
+
   /// A rank that rank 0 hears of.
   struct Peer {
     int rank = 0;
-    StageTimes times;  ///< where its next report arrives
+    std::vector<std::byte> message;  ///< where its next report arrives
     comm::Ticket ticket = 0;
     std::int64_t group = 0;  ///< of the report that is awaited; none at the segment's end
   };
 
   /// A report on its way to rank 0.
   struct Departure {
-    StageTimes times;
+    std::vector<std::byte> message;
     std::optional<comm::Ticket> ticket;
   };
 

@@ -16,6 +16,14 @@ comm::Payload payload_of(schedule::Payload payload) {
                                                   : comm::Payload::gradient;
 }
 
+/// Steps of a rank from one report to the next, with room for the warm-up.
+std::size_t steps_in_a_report(const plan::Plan& plan, std::int64_t every) {
+  // A forward, it again, two parts of a backward, a wait before each and one for memory.
+  constexpr std::int64_t k_of_a_microbatch = 10, k_of_a_group = 3;
+  const std::int64_t microbatches = (every + 1) * plan.microbatches + plan.stages.front().warmup;
+  return static_cast<std::size_t>(k_of_a_microbatch * microbatches + k_of_a_group * (every + 1));
+}
+
 }  // namespace
 
 Worker::Worker(const WorkerSetup& setup)
@@ -50,8 +58,13 @@ Worker::Worker(const WorkerSetup& setup)
   }
   if (setup.times_every > 0) {
     auto sink = setup.on_times ? setup.on_times : [](const TimesReport&) {};
-    times_link_ = std::make_unique<TimesLink>(plan_, channel_, setup.times_every, std::move(sink));
+    const std::size_t steps = setup.record_steps ? steps_in_a_report(plan_, setup.times_every) : 0;
+    times_link_ =
+        std::make_unique<TimesLink>(plan_, channel_, setup.times_every, steps, std::move(sink));
+    if (steps > 0) recorder_ = std::make_unique<StepRecorder>(setup.clock, steps);
   }
+  if (setup.observer != nullptr) observers_.add(*setup.observer);  // which may move the clock
+  if (recorder_) observers_.add(*recorder_);
   // The sums of a stage's replicas are the same.
   if (setup.compare_gradients_every > 0 && own_.replica_of(rank_) == 0) {
     gradient_lag_ = std::make_unique<GradientLag>(weights_.parameters(), ops_.dtype(), setup.seed,
@@ -84,7 +97,7 @@ std::int64_t Worker::train(schedule::Segment segment, std::int64_t epoch, const 
   epoch_ = epoch;
   if (metrics_) metrics_->begin(segment);
   if (times_link_) times_link_->begin(segment);
-  if (setup_.observer != nullptr) setup_.observer->begin_training(segment);
+  observers_.begin_training(segment);
   if (setup_.control != nullptr) setup_.control->begin(segment);
   segment_end_ = segment.end_group;
   admitted_ = segment.first_group - 1;
@@ -93,7 +106,7 @@ std::int64_t Worker::train(schedule::Segment segment, std::int64_t epoch, const 
   if (metrics_) metrics_->finish();
   if (times_link_) times_link_->finish();
   drain();
-  if (setup_.observer != nullptr) setup_.observer->end_segment();
+  observers_.end_segment();
   charge(times_.total, segment_began_s_);
   return segment_end_;
 }
@@ -118,10 +131,10 @@ EvaluationTotals Worker::evaluate(std::int64_t count, const Feed& feed, LogitsSi
   logits_sink_ = std::move(sink);
   feed_ = &feed;
   training_ = false;
-  if (setup_.observer != nullptr) setup_.observer->begin_evaluation(count);
+  observers_.begin_evaluation(count);
   execute(schedule::evaluation_stream(plan_, rank_, count));
   drain();
-  if (setup_.observer != nullptr) setup_.observer->end_segment();
+  observers_.end_segment();
   EvaluationTotals result;
   const BufferPool::Lease* found = totals_.find(k_evaluation);
   if (found == nullptr) return result;
@@ -136,11 +149,10 @@ EvaluationTotals Worker::evaluate(std::int64_t count, const Feed& feed, LogitsSi
 }
 
 void Worker::execute(const schedule::Stream& stream) {
-  StepObserver* const observer = setup_.observer;
   for (const schedule::Instruction& instruction : stream) {
     if (training_ && !admits(schedule::group_of(instruction, plan_.microbatches))) continue;
     instruction_ = &instruction;
-    if (observer != nullptr) observer->ready(instruction);
+    observers_.ready(instruction);
     execute(instruction);
   }
 }
@@ -159,11 +171,16 @@ bool Worker::admits(std::int64_t group) {
 }
 
 void Worker::note_done() {
-  if (setup_.observer != nullptr) setup_.observer->done(*instruction_);
+  observers_.done(*instruction_);
+}
+
+double Worker::note_begun() {
+  observers_.begun(*instruction_);
+  return setup_.clock.now_s();
 }
 
 void Worker::note_started() {
-  if (setup_.observer != nullptr) setup_.observer->started(*instruction_);
+  observers_.started(*instruction_);
 }
 
 void Worker::execute(const schedule::Instruction& instruction) {
@@ -298,7 +315,7 @@ void Worker::update_wait(std::int64_t group) {
 }
 
 void Worker::update(std::int64_t group) {
-  const double began_s = setup_.clock.now_s();
+  const double began_s = note_begun();
   const BufferPool::Lease lease = sums_.at(group).lease;
   const SumViews& views = sum_views_[lease.index];
   sums_.close(group);
@@ -312,7 +329,14 @@ void Worker::update(std::int64_t group) {
   pools_->sums.release(lease, *stream_);
   note_done();
   charge(times_.update, began_s);
-  if (times_link_) times_link_->report(group, times_so_far());
+  if (times_link_) {
+    if (recorder_) {
+      times_link_->report(group, times_so_far(), recorder_->steps(), recorder_->dropped());
+      if (times_link_->reports(group)) recorder_->clear();
+    } else {
+      times_link_->report(group, times_so_far(), {}, 0);
+    }
+  }
   if (setup_.on_update) setup_.on_update(group);
 }
 

@@ -20,6 +20,7 @@
 #include "pipeline/slots.hpp"
 #include "pipeline/stage_times.hpp"
 #include "pipeline/step_observer.hpp"
+#include "pipeline/step_recorder.hpp"
 #include "pipeline/times_link.hpp"
 #include "pipeline/weight_store.hpp"
 #include "plan/plan.hpp"
@@ -53,6 +54,8 @@ struct WorkerSetup {
   /// Told by the worker's own thread when its update of a group has been launched; may be empty.
   std::function<void(std::int64_t group)> on_update = {};
   ControlLink* control = nullptr;  ///< that may end a segment early; may be null
+  /// Whether reports tell of single steps too; the same on all ranks.
+  bool record_steps = false;
 };
 
 /// Sums over the microbatches that a last-stage rank evaluated; zero elsewhere.
@@ -123,6 +126,8 @@ class Worker {
   void execute(const schedule::Instruction& instruction);
   /// What the instruction under way waits for is there.
   void note_started();
+  /// It computes from now on. Returns the time.
+  double note_begun();
   /// It has computed what it had to.
   void note_done();
   void receive(const schedule::Instruction& instruction);
@@ -191,6 +196,8 @@ class Worker {
   std::unique_ptr<comm::OrderedSum> reduction_;
   std::unique_ptr<MetricsLink> metrics_;
   std::unique_ptr<TimesLink> times_link_;
+  std::unique_ptr<StepRecorder> recorder_;
+  StepObservers observers_;
   std::unique_ptr<GradientLag> gradient_lag_;
 
   LogitsSink logits_sink_;  ///< of the evaluation under way; may be empty

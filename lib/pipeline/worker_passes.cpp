@@ -12,7 +12,7 @@ void Worker::forward(std::int64_t microbatch, bool lean) {
   flight.arena = acquire_after_send(pools_->arenas);
   if (lean && !last_stage()) flight.output = acquire_after_send(pools_->outputs);
 
-  const double began_s = setup_.clock.now_s();
+  const double began_s = note_begun();
   if (first_stage()) {
     flight.input = pools_->inputs.acquire(channel_, *stream_);
     const Tensor x = input_of(flight, n);
@@ -44,7 +44,7 @@ void Worker::forward(std::int64_t microbatch, bool lean) {
 void Worker::recompute(std::int64_t microbatch) {
   Flight& flight = flights_.at(microbatch);
   flight.arena = acquire_after_send(pools_->arenas);
-  const double began_s = setup_.clock.now_s();
+  const double began_s = note_begun();
   run_chain(microbatch, flight);
   if (last_stage()) {  // its loss counts once, its gradient is lost
     find_loss(microbatch, flight, totals_in(flight.arena.data + pools_->arena.unused_totals),
@@ -97,7 +97,7 @@ Tensor Worker::totals_in(std::byte* data) {
 
 void Worker::backward(std::int64_t microbatch) {
   Flight& flight = begin_backward(microbatch);
-  const double began_s = setup_.clock.now_s();
+  const double began_s = note_begun();
   const std::int64_t n = feed_->size(microbatch);
   const std::int64_t group = microbatch / plan_.microbatches;
   GroupSum& sum = open_sum(group);
@@ -112,7 +112,7 @@ void Worker::backward(std::int64_t microbatch) {
 
 void Worker::backward_input(std::int64_t microbatch) {
   Flight& flight = begin_backward(microbatch);
-  const double began_s = setup_.clock.now_s();
+  const double began_s = note_begun();
   const std::int64_t n = feed_->size(microbatch);
   const std::int64_t group = microbatch / plan_.microbatches;
   GroupSum& sum = open_sum(group);
@@ -127,7 +127,7 @@ void Worker::backward_input(std::int64_t microbatch) {
 }
 
 void Worker::backward_weight(std::int64_t microbatch) {
-  const double began_s = setup_.clock.now_s();
+  const double began_s = note_begun();
   Flight& flight = flights_.at(microbatch);
   const std::int64_t n = feed_->size(microbatch);
   GroupSum& sum = sums_.at(microbatch / plan_.microbatches);

@@ -66,6 +66,7 @@ class Simulation {
       : plan_(plan),
         work_(work),
         keep_steps_(options.keep_steps),
+        seconds_(options.seconds),
         waiting_(cluster.waiting),
         ranges_(streams),
         transfers_(cluster),
@@ -283,7 +284,8 @@ class Simulation {
 
   /// The step itself.
   void finish(std::size_t rank, RankRun& run, const Instruction& now, double start_s) {
-    const double end_s = run.timeline.end_s(start_s, run.costs.seconds(now));
+    const double end_s = run.timeline.end_s(
+        start_s, seconds_ ? seconds_(static_cast<int>(rank), now) : run.costs.seconds(now));
     result_.ranks[rank].busy_s += end_s - start_s;
     if (keep_steps_) result_.ranks[rank].steps.push_back({now, run.now_s, start_s, end_s});
     run.now_s = end_s;
@@ -326,6 +328,7 @@ class Simulation {
   const Plan& plan_;
   const Workload& work_;
   bool keep_steps_;
+  const std::function<double(int, const Instruction&)>& seconds_;
   Waiting waiting_;
   Ranges ranges_;
   Transfers transfers_;

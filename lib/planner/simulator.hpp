@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -69,6 +70,9 @@ struct SimulatedRun {
 struct SimulatorOptions {
   std::uint64_t seed = 1;  ///< of jitter
   bool keep_steps = false;
+  /// What a rank's forward, backward, part of one or update takes, instead of the workload's times;
+  /// empty: those.
+  std::function<double(int rank, const schedule::Instruction& step)> seconds = {};
 };
 
 /// Runs the streams of all ranks on the described cluster, step by step on a simulated clock: the

@@ -72,7 +72,12 @@ class MpiAllocationTest : public ::testing::Test {
                              scenario.largest_microbatch(),
                              scenario.seed,
                              {},
-                             1});
+                             1,
+                             {},
+                             0,
+                             0,
+                             nullptr,
+                             true});
     worker.load(scenario.initial, 0, "the test");
     worker.train({0, k_updates}, 0, counting);
     EXPECT_EQ(counting.allocations(k_settled, k_updates - 1), 0) << describe(scenario);
