@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <sstream>
 #include <string_view>
 
 #include "app/text_file.hpp"
@@ -16,16 +18,31 @@ namespace {
 
 constexpr double k_flush_interval_s = 1;
 
+/// What a file of this format tells of the updates up to this one, whole lines only; its header
+/// alone where there is no such file.
+std::string told_before(const std::string& file, const MetricsFormat& format,
+                        std::optional<std::int64_t> update) {
+  std::string kept = format.header();
+  if (!update || !std::filesystem::is_regular_file(file)) return kept;
+  std::istringstream lines(read_text_file(file));
+  for (std::string line; std::getline(lines, line);) {
+    const auto told = lines.eof() ? std::nullopt : format.update_in(line);
+    if (told && *told <= *update) kept += line + "\n";
+  }
+  return kept;
+}
+
 }  // namespace
 
 MetricsFile::MetricsFile(std::string file, int stages, const base::Clock& clock,
-                         std::function<void(const std::string&)> warn)
+                         std::function<void(const std::string&)> warn,
+                         std::optional<std::int64_t> resumed_after)
     : file_(std::move(file)),
       format_(MetricsFormat::for_file(file_, stages)),
       clock_(clock),
       warn_(std::move(warn)),
+      pending_(told_before(file_, *format_, resumed_after)),
       descriptor_(open(file_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)),
-      pending_(format_->header()),
       flushed_s_(clock.now_s()) {
   if (descriptor_ < 0) {
     throw base::InputError(file_, "", "cannot be written: " + system_reason(errno));

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "app/run_events.hpp"
@@ -20,6 +21,8 @@ class MetricsFormat {
   virtual std::string evaluation(const EvaluationEvent& event) const = 0;
   /// The run's end, or "" where the format has no place for it.
   virtual std::string end(RunStatus status, const std::string& reason) const = 0;
+  /// The update that a line tells of; empty where it tells of none.
+  virtual std::optional<std::int64_t> update_in(const std::string& line) const = 0;
 
   /// CSV where the name ends in ".csv", else JSON, a record a line.
   static std::unique_ptr<MetricsFormat> for_file(const std::string& file, int stages);
@@ -29,10 +32,12 @@ class MetricsFormat {
 /// once a second: the file of a job that is killed can be read.
 class MetricsFile final : public RunSink {
  public:
-  /// Creates the file, or empties it. `warn` is told, once, when it can be written no more; then
-  /// what is in it stays, and training goes on. Throws InputError naming the file.
+  /// Creates the file, or empties it; a run that goes on after `resumed_after` updates keeps what
+  /// the file tells of these. `warn` is told, once, when it can be written no more; then what is in
+  /// it stays, and training goes on. Throws InputError naming the file.
   MetricsFile(std::string file, int stages, const base::Clock& clock,
-              std::function<void(const std::string&)> warn);
+              std::function<void(const std::string&)> warn,
+              std::optional<std::int64_t> resumed_after = {});
   ~MetricsFile() override;
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
@@ -53,8 +58,8 @@ class MetricsFile final : public RunSink {
   std::unique_ptr<MetricsFormat> format_;
   const base::Clock& clock_;
   std::function<void(const std::string&)> warn_;
-  int descriptor_;
   std::string pending_;  ///< lines that are not in the file yet
+  int descriptor_;
   double flushed_s_;
 };
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -50,6 +51,14 @@ class JsonLines final : public MetricsFormat {
     return line(record);
   }
 
+  std::optional<std::int64_t> update_in(const std::string& text) const override {
+    const auto record = nlohmann::json::parse(text, nullptr, false);
+    if (!record.is_object() || !record.contains("update")) return std::nullopt;
+    return record["update"].is_number_integer()
+               ? std::optional(record["update"].get<std::int64_t>())
+               : std::nullopt;
+  }
+
  private:
   static std::string line(const ordered_json& record) {
     return record.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
@@ -88,6 +97,14 @@ class Csv final : public MetricsFormat {
   }
 
   std::string end(RunStatus, const std::string&) const override { return ""; }
+
+  std::optional<std::int64_t> update_in(const std::string& text) const override {
+    const std::size_t first = text.find(',') + 1;
+    std::int64_t update = 0;
+    const auto read = std::from_chars(text.data() + first, text.data() + text.size(), update);
+    if (read.ec != std::errc()) return std::nullopt;
+    return update;
+  }
 
  private:
   static std::string number(double value) {

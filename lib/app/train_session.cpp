@@ -209,7 +209,10 @@ class TrainSession {
     monitor_.emplace(extent(), inputs_.plan, emulation_ ? emulation_->report_clock() : clock_);
     const auto warn = [this](const std::string& text) { monitor_->notice(text); };
     if (!options_.metrics.empty()) {
-      add_sink(std::make_unique<MetricsFile>(options_.metrics, inputs_.plan.size(), clock_, warn));
+      const auto resumed = inputs_.resume ? std::optional(inputs_.resume->facts.update)
+                                          : std::optional<std::int64_t>();
+      add_sink(std::make_unique<MetricsFile>(options_.metrics, inputs_.plan.size(), clock_, warn,
+                                             resumed));
     }
     if (!options_.trace.empty()) open_trace(warn);
     // Last, so that no refusal of the others leaves a summary that says "running".

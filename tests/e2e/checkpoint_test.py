@@ -109,6 +109,22 @@ class CheckpointTest(unittest.TestCase):
                                        "train_accuracy", "samples"):
                             self.assertEqual(before[figure], after[figure], figure)
 
+    def test_metrics_go_on_in_the_same_file(self):
+        checkpoints, _, _ = self.whole_run("stash")
+        for name in ("run.jsonl", "run.csv"):
+            whole, resumed = self.folder / f"whole-{name}", self.folder / f"resumed-{name}"
+            self.trained(2, *self.words("stash", "--metrics", whole))
+            resumed.write_text(whole.read_text() + "half a li")
+            self.trained(2, *self.words("stash", "--metrics", resumed, "--resume",
+                                        checkpoints / "step-8"))
+
+            def told(file):
+                if name.endswith("csv"):
+                    return [line.split(",")[:2] for line in file.read_text().splitlines()]
+                return [[line.get(key) for key in ("kind", "update", "loss", "test_loss")]
+                        for line in map(json.loads, file.read_text().splitlines())]
+            self.assertEqual(told(whole), told(resumed))
+
     def test_other_ranks_go_on_alike(self):
         double = ["--dtype", "float64"]
         checkpoints = self.fresh("double")
