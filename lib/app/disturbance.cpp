@@ -177,7 +177,7 @@ Disturbance::~Disturbance() {
   for (const pid_t child : children_) kill(-child, SIGKILL);
   for (const pid_t child : children_) waitpid(child, nullptr, 0);
   if (group_.empty()) return;
-  write_file(group_.substr(0, group_.rfind('/')) + "/cgroup.procs", fmt::format("{}", getpid()));
+  write_file(group_.substr(0, group_.rfind('/')) + "/cgroup.procs", std::to_string(getpid()));
   rmdir(group_.c_str());
 }
 

@@ -119,62 +119,62 @@ void check(const ForestData& data) {
 
 }  // namespace
 
-ForestData read_forest_data(const std::string& name) {
-  const io::File file = io::File::open(name);
-  const auto format = file.text_attribute("/", "format");
+ForestData read_forest_data(const std::string& file) {
+  const io::File opened = io::File::open(file);
+  const auto format = opened.text_attribute("/", "format");
   if (!format || *format != std::vector<std::string>{k_format}) {
-    throw InputError(name, "format", "this is no data set that `dynpipe forest collect` made");
+    throw InputError(file, "format", "this is no data set that `dynpipe forest collect` made");
   }
-  if (const double version = number_attribute(file, "version"); version != k_version) {
-    throw InputError(name, "version", fmt::format("is {}, {} is read here", version, k_version));
+  if (const double version = number_attribute(opened, "version"); version != k_version) {
+    throw InputError(file, "version", fmt::format("is {}, {} is read here", version, k_version));
   }
   ForestData data;
-  data.name = name;
-  const auto machine = file.text_attribute("/", "machine");
+  data.name = file;
+  const auto machine = opened.text_attribute("/", "machine");
   if (machine && !machine->empty()) data.machine = machine->front();
-  data.slice_s = number_attribute(file, "slice_s");
-  data.collected_s = number_attribute(file, "collected_s");
-  data.disturbances = file.dataset("/disturbances").read_texts();
-  data.stages = read_table<StageDescription>(file, "/stages");
-  const auto names = file.dataset("/stage_names").read_texts();
-  const auto mixes = file.dataset("/stage_mixes").read_texts();
+  data.slice_s = number_attribute(opened, "slice_s");
+  data.collected_s = number_attribute(opened, "collected_s");
+  data.disturbances = opened.dataset("/disturbances").read_texts();
+  data.stages = read_table<StageDescription>(opened, "/stages");
+  const auto names = opened.dataset("/stage_names").read_texts();
+  const auto mixes = opened.dataset("/stage_mixes").read_texts();
   if (names.size() != data.stages.size() || mixes.size() != data.stages.size()) {
-    throw InputError(name, "/stage_names", "are not as many as /stages");
+    throw InputError(file, "/stage_names", "are not as many as /stages");
   }
   for (std::size_t i = 0; i < names.size(); ++i) {
     data.stages[i].name = names[i];
     data.stages[i].mix = mixes[i];
   }
-  data.measurements = read_table<Measurement>(file, "/measurements");
+  data.measurements = read_table<Measurement>(opened, "/measurements");
   check(data);
   return data;
 }
 
-void write_forest_data(const ForestData& data, const std::string& name) {
-  const std::string part = name + ".part";
-  io::File file = io::File::create(part);
-  file.set_attribute("/", "format", k_format);
+void write_forest_data(const ForestData& data, const std::string& file) {
+  const std::string part = file + ".part";
+  io::File written = io::File::create(part);
+  written.set_attribute("/", "format", k_format);
   const auto number = [&](const char* attribute, double value) {
-    file.set_attribute("/", attribute, std::span<const double>(&value, 1));
+    written.set_attribute("/", attribute, std::span<const double>(&value, 1));
   };
   number("version", k_version);
   number("slice_s", data.slice_s);
   number("collected_s", data.collected_s);
-  file.set_attribute("/", "machine", data.machine);
-  file.write_texts("/disturbances", data.disturbances);
+  written.set_attribute("/", "machine", data.machine);
+  written.write_texts("/disturbances", data.disturbances);
   std::vector<std::string> names, mixes;
   for (const StageDescription& stage : data.stages) {
     names.push_back(stage.name);
     mixes.push_back(stage.mix);
   }
-  file.write_texts("/stage_names", names);
-  file.write_texts("/stage_mixes", mixes);
-  write_table(file, "/stages", data.stages);
-  write_table(file, "/measurements", data.measurements);
-  file.close();
+  written.write_texts("/stage_names", names);
+  written.write_texts("/stage_mixes", mixes);
+  write_table(written, "/stages", data.stages);
+  write_table(written, "/measurements", data.measurements);
+  written.close();
   std::error_code failure;
-  std::filesystem::rename(part, name, failure);
-  if (failure) throw base::RunError(fmt::format("{}: {}", name, failure.message()));
+  std::filesystem::rename(part, file, failure);
+  if (failure) throw base::RunError(fmt::format("{}: {}", file, failure.message()));
 }
 
 }  // namespace dynpipe::app

@@ -100,7 +100,8 @@ ForestStages::ForestStages(std::vector<model::Model> models,
 
 ForestStages::~ForestStages() = default;
 
-void ForestStages::add(std::shared_ptr<const model::Model> model, std::int64_t samples, int cuts) {
+void ForestStages::add(const std::shared_ptr<const model::Model>& model, std::int64_t samples,
+                       int cuts) {
   const pipeline::LayerProfilerSetup setup{
       .model = *model,
       .device = machine_->device,

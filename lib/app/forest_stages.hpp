@@ -58,7 +58,7 @@ class ForestStages {
 
  private:
   struct Chain;
-  void add(std::shared_ptr<const model::Model> model, std::int64_t samples, int cuts);
+  void add(const std::shared_ptr<const model::Model>& model, std::int64_t samples, int cuts);
   void warm_up(std::size_t stage);
   Slice run_warm(std::size_t stage, double seconds);
 
