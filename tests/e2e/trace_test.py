@@ -109,7 +109,7 @@ class TraceTest(unittest.TestCase):
         cluster, profile = self.folder / "cluster.json", self.folder / "profile.json"
         cluster.write_text(json.dumps({
             "name": "two", "ranks": [{"name": "a"}, {"name": "b", "slowdown": 2}], "links": [
-                {"name": "ab", "from": "a", "to": "b", "latency_s": 2e-5, "bytes_per_s": 1e8}]}))
+                {"name": "ab", "from": "a", "to": "b", "latency_s": 2e-5, "bytes_per_s": 1e9}]}))
         try:
             output_of(["mpirun", "-n", 1, DYNPIPE, "profile", "--model",
                        SOURCE / "models" / "lenet5.json", "--batch", 16, "--out", profile])
