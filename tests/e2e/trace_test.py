@@ -220,6 +220,23 @@ class TraceTest(unittest.TestCase):
         with h5py.File(file) as opened:
             return len(opened["updates"]) > 0
 
+    def test_a_resumed_run_goes_on_with_its_trace(self):
+        file, folder = self.folder / "resumed.h5", self.folder / "checkpoints"
+        words = ["--trace", file, "--trace-events", "--max-updates", 25]
+        train(self.data, *words, "--checkpoint-dir", folder, "--checkpoint-every", 10)
+        with h5py.File(file) as opened:
+            losses = list(opened["updates"]["loss"])
+        train(self.data, *words, "--resume", folder / "step-10")
+        with h5py.File(file) as opened:
+            self.assertEqual(list(opened["updates"]["update"]), list(range(1, 26)))
+            self.assertEqual(list(opened["updates"]["loss"]), losses)
+            self.assertEqual(sorted(opened["stage_stats"]["update"]),
+                             sorted(2 * list(range(1, 26))))
+            self.assertEqual(list(opened["starts"]["update"]), [0, 10])
+            self.assertEqual(opened["meta"].attrs["status"], "completed")
+            times = opened["updates"]["time_s"]
+            self.assertTrue((times[1:] >= times[:-1]).all())
+
     def test_plot(self):
         if matplotlib is None:
             self.skipTest("matplotlib is not installed")
