@@ -26,7 +26,7 @@ declare -A packages=(
          nlohmann-json3-dev libfmt-dev zlib1g-dev libhdf5-dev libxxhash-dev libpng-dev libturbojpeg0-dev
          libdnnl-dev ocl-icd-opencl-dev libopenblas-dev libxgboost-dev"
   # GoogleTest 1.11                      Python 3.9            h5py 3.6          matplotlib 3.5
-  [test]="libgtest-dev python3 python3-h5py python3-matplotlib"
+  [test]="libgtest-dev python3 python3-h5py python3-matplotlib hdf5-tools"
   # Slurm 22.05
   [cluster]="slurm-wlm munge iproute2 libmpich-dev environment-modules python3-yaml"
   [style]="clang-format clang-tidy"
@@ -40,7 +40,7 @@ declare -A elsewhere=(
      where there are modules, for instance:
      module load gcc cmake ninja openmpi boost nlohmann-json fmt zlib hdf5 xxhash libpng
      libjpeg-turbo onednn openblas xgboost"
-  [test]="GoogleTest >= 1.11, python3 >= 3.9, h5py >= 3.6, matplotlib >= 3.5"
+  [test]="GoogleTest >= 1.11, python3 >= 3.9, h5py >= 3.6, matplotlib >= 3.5, h5dump"
   [cluster]="Slurm's daemons, Munge, iproute2, MPICH beside Open MPI, Environment Modules, PyYAML"
   [style]="clang-format 14, clang-tidy 14"
   [data]="the four Fashion-MNIST files, see data/README.md"

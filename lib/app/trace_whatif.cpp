@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -10,6 +11,7 @@
 #include "app/train_inputs.hpp"
 #include "base/counted.hpp"
 #include "base/errors.hpp"
+#include "planner/replay.hpp"
 #include "planner/simulator.hpp"
 #include "planner/workload.hpp"
 #include "schedule/schedule.hpp"
@@ -55,9 +57,13 @@ struct Recorded {
   std::map<std::tuple<int, EventKind, std::int64_t>, double> steps_s;
 };
 
+/// Of the receiving stage, whether it is an activation, and the microbatch.
+using MessageKey = std::tuple<int, bool, std::int64_t>;
+
 struct Delays {
   double messages_s = 0, sums_s = 0;  ///< means
   std::int64_t messages = 0, sums = 0;
+  std::map<MessageKey, double> each_s;  ///< message
 };
 
 /// Adds the events of one rank, in order.
@@ -112,6 +118,22 @@ std::vector<Recorded> recorded_segments(const TraceRun& run) {
   return segments;
 }
 
+/// Messages that nobody waited for were there when they were used, and took no longer than others.
+void add_unnoticed(const io::Trace& trace, const MessagesMade& messages, Delays& delays) {
+  for (io::EventRow event : trace.events) {
+    const auto kind = static_cast<EventKind>(event.kind);
+    const bool activation = kind == EventKind::forward;
+    if (!activation && kind != EventKind::backward && kind != EventKind::backward_input) continue;
+    event.kind = static_cast<std::uint8_t>(activation ? EventKind::wait_activation
+                                                      : EventKind::wait_gradient);
+    const auto made_s = messages.made_s(event);
+    if (!made_s) continue;
+    const double most_s = std::max(0.0, event.start_s - *made_s);
+    delays.each_s.try_emplace({event.stage, activation, event.index},
+                              std::min(most_s, delays.messages_s));
+  }
+}
+
 /// How long messages took that somebody waited for.
 Delays delays_of(const io::Trace& trace) {
   Delays delays;
@@ -126,7 +148,10 @@ Delays delays_of(const io::Trace& trace) {
   }
   for (const io::EventRow& event : trace.events) {
     if (const auto made_s = messages.made_s(event)) {
-      delays.messages_s += std::max(0.0, event.end_s - *made_s);
+      const double took_s = std::max(0.0, event.end_s - *made_s);
+      delays.messages_s += took_s;
+      delays.each_s[{event.stage, static_cast<EventKind>(event.kind) == EventKind::wait_activation,
+                     event.index}] = took_s;
       ++delays.messages;
     } else if (static_cast<EventKind>(event.kind) == EventKind::wait_sum) {
       const auto found = last_backward_s.find({event.stage, event.update});
@@ -137,6 +162,7 @@ Delays delays_of(const io::Trace& trace) {
   }
   if (delays.messages > 0) delays.messages_s /= static_cast<double>(delays.messages);
   if (delays.sums > 0) delays.sums_s /= static_cast<double>(delays.sums);
+  add_unnoticed(trace, messages, delays);
   return delays;
 }
 
@@ -294,7 +320,11 @@ double replay(const plan::Plan& plan, const std::vector<Recorded>& segments, con
       return other == instead.end() ? own_s : std::min(own_s, other->second);
     };
     const auto streams = schedule::training_streams(plan, {segment.first - 1, segment.last});
-    seconds += planner::simulate(plan, streams, work, cluster, options).end_s;
+    const auto message_seconds = [&](int stage, schedule::Payload payload, std::int64_t k) {
+      const auto found = delays.each_s.find({stage, payload == schedule::Payload::activation, k});
+      return found == delays.each_s.end() ? delays.messages_s : found->second;
+    };
+    seconds += planner::replay(plan, streams, work, cluster, options, message_seconds).end_s;
   }
   return seconds;
 }

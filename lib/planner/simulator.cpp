@@ -6,6 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "planner/replay.hpp"
 #include "planner/replica_sums.hpp"
 #include "planner/step_costs.hpp"
 #include "planner/timeline.hpp"
@@ -62,11 +63,13 @@ struct RankRun {
 class Simulation {
  public:
   Simulation(const Plan& plan, std::span<const Stream> streams, const Workload& work,
-             const Cluster& cluster, const SimulatorOptions& options)
+             const Cluster& cluster, const SimulatorOptions& options,
+             const MessageSeconds& message_seconds)
       : plan_(plan),
         work_(work),
         keep_steps_(options.keep_steps),
         seconds_(options.seconds),
+        message_seconds_(message_seconds),
         waiting_(cluster.waiting),
         ranges_(streams),
         transfers_(cluster),
@@ -213,6 +216,10 @@ class Simulation {
       return;
     }
     message.posted_s = std::max(message.posted_s, now_s);
+    if (message_seconds_) {
+      arrived(id, message.posted_s + message_seconds_(receiving_stage, now.payload, now.index));
+      return;
+    }
     const MicrobatchWork& work = now.index % plan_.microbatches < work_.larger
                                      ? sender_work(from, to, now.payload).large
                                      : sender_work(from, to, now.payload).small;
@@ -329,6 +336,7 @@ class Simulation {
   const Workload& work_;
   bool keep_steps_;
   const std::function<double(int, const Instruction&)>& seconds_;
+  const MessageSeconds& message_seconds_;
   Waiting waiting_;
   Ranges ranges_;
   Transfers transfers_;
@@ -358,11 +366,17 @@ double SimulatedRun::period_s() const {
 SimulatedRun simulate(const plan::Plan& plan, std::span<const schedule::Stream> streams,
                       const Workload& work, const Cluster& cluster,
                       const SimulatorOptions& options) {
+  return replay(plan, streams, work, cluster, options, {});
+}
+
+SimulatedRun replay(const plan::Plan& plan, std::span<const schedule::Stream> streams,
+                    const Workload& work, const Cluster& cluster, const SimulatorOptions& options,
+                    const MessageSeconds& message_seconds) {
   if (plan.ranks() > cluster.size()) {
     throw std::logic_error(
         fmt::format("a plan for {} ranks on a cluster of {}", plan.ranks(), cluster.size()));
   }
-  return Simulation(plan, streams, work, cluster, options).run(cluster);
+  return Simulation(plan, streams, work, cluster, options, message_seconds).run(cluster);
 }
 
 }  // namespace dynpipe::planner

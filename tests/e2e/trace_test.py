@@ -109,7 +109,7 @@ class TraceTest(unittest.TestCase):
         cluster, profile = self.folder / "cluster.json", self.folder / "profile.json"
         cluster.write_text(json.dumps({
             "name": "two", "ranks": [{"name": "a"}, {"name": "b", "slowdown": 2}], "links": [
-                {"name": "ab", "from": "a", "to": "b", "latency_s": 2e-5, "bytes_per_s": 1e8}]}))
+                {"name": "ab", "from": "a", "to": "b", "latency_s": 2e-5, "bytes_per_s": 1e9}]}))
         try:
             output_of(["mpirun", "-n", 1, DYNPIPE, "profile", "--model",
                        SOURCE / "models" / "lenet5.json", "--batch", 16, "--out", profile])
@@ -219,6 +219,23 @@ class TraceTest(unittest.TestCase):
             return False
         with h5py.File(file) as opened:
             return len(opened["updates"]) > 0
+
+    def test_a_resumed_run_goes_on_with_its_trace(self):
+        file, folder = self.folder / "resumed.h5", self.folder / "checkpoints"
+        words = ["--trace", file, "--trace-events", "--max-updates", 25]
+        train(self.data, *words, "--checkpoint-dir", folder, "--checkpoint-every", 10)
+        with h5py.File(file) as opened:
+            losses = list(opened["updates"]["loss"])
+        train(self.data, *words, "--resume", folder / "step-10")
+        with h5py.File(file) as opened:
+            self.assertEqual(list(opened["updates"]["update"]), list(range(1, 26)))
+            self.assertEqual(list(opened["updates"]["loss"]), losses)
+            self.assertEqual(sorted(opened["stage_stats"]["update"]),
+                             sorted(2 * list(range(1, 26))))
+            self.assertEqual(list(opened["starts"]["update"]), [0, 10])
+            self.assertEqual(opened["meta"].attrs["status"], "completed")
+            times = opened["updates"]["time_s"]
+            self.assertTrue((times[1:] >= times[:-1]).all())
 
     def test_plot(self):
         if matplotlib is None:

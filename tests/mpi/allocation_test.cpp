@@ -77,6 +77,8 @@ class MpiAllocationTest : public ::testing::Test {
                              0,
                              0,
                              nullptr,
+                             {},
+                             nullptr,
                              true});
     worker.load(scenario.initial, 0, "the test");
     worker.train({0, k_updates}, 0, counting);
