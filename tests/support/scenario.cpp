@@ -154,7 +154,7 @@ RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::D
   pipeline::ControlLink control(scenario.plan, channel);
   std::unique_ptr<pipeline::Worker> made;
   const auto on_update = [&](std::int64_t group) {
-    if (group + 1 == scenario.snapshot_at) made->take_snapshot(outcome.snapshot);
+    if (group + 1 == scenario.snapshot_at) made->take_snapshot(*outcome.snapshot);
     if (group + 1 == scenario.stop_asked_at && channel.rank() == 0) control.ask_to_stop();
   };
   made = std::make_unique<pipeline::Worker>(pipeline::WorkerSetup{
@@ -171,7 +171,8 @@ RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::D
       emulation ? &emulation->steps : nullptr, on_update, &control});
   pipeline::Worker& worker = *made;
   device::CpuDevice host;
-  outcome.snapshot = worker.weights().make_snapshot(host);
+  outcome.snapshot =
+      std::make_shared<pipeline::WeightSnapshot>(worker.weights().make_snapshot(host));
   std::int64_t begin = 0;
   if (scenario.resume_from) {
     const auto& from = (*scenario.resume_from)[static_cast<std::size_t>(channel.rank())];
@@ -241,7 +242,7 @@ Outcome run_on_threads(const Scenario& scenario, comm::LoopbackOptions loopback,
     for (std::size_t i = 0; i < all.evaluations.size(); ++i) {
       all.evaluations[i] += outcomes[rank].evaluations[i];
     }
-    snapshots.push_back(std::move(outcomes[rank].snapshot));
+    snapshots.push_back(std::move(*outcomes[rank].snapshot));
     all.updates.push_back(outcomes[rank].updates);
     all.times.push_back(outcomes[rank].times);
     all.ends_s.push_back(outcomes[rank].end_s);

@@ -114,7 +114,7 @@ struct RankOutcome {
   pipeline::StageTimes times;
   double end_s = 0;  ///< on the worker's clock, since it began
   std::vector<pipeline::LagSample> comparisons = {};
-  pipeline::WeightSnapshot snapshot = {};
+  std::shared_ptr<pipeline::WeightSnapshot> snapshot = {};
   std::int64_t updates = 0;  ///< made when the run ended
 };
 
