@@ -13,7 +13,11 @@ endforeach()
 add_test(NAME style.format COMMAND bash ${scripts}/check_format.sh)
 set_tests_properties(style.format PROPERTIES SKIP_RETURN_CODE 77)
 if(NOT DYNPIPE_SANITIZE)  # the same sources: once is enough
-  add_test(NAME style.tidy COMMAND bash ${scripts}/check_tidy.sh ${PROJECT_BINARY_DIR})
+  add_test(NAME style.tidy COMMAND Python3::Interpreter ${scripts}/check_tidy.py
+    ${PROJECT_BINARY_DIR})
   set_tests_properties(style.tidy PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 3600
     PROCESSORS 2)
+  add_test(NAME style.tidy_self_test
+    COMMAND Python3::Interpreter ${scripts}/check_tidy.py --self-test)
+  set_tests_properties(style.tidy_self_test PROPERTIES SKIP_RETURN_CODE 77)
 endif()

@@ -55,7 +55,7 @@ def idx_labels(count, classes=CLASSES):
     return struct.pack(">2I", 0x801, count) + bytes(i % classes for i in range(count))
 
 
-class BadInputTest(unittest.TestCase):
+class Refusals(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -132,8 +132,8 @@ class BadInputTest(unittest.TestCase):
         path = self.written("plan.json", plan)
         self.refused("--plan", path, says=[path, *says], ranks=ranks)
 
-    # The tests.
 
+class BadModelTest(Refusals):
     def test_sound_input_is_trained_on(self):
         plan = self.written("plan.json", PLAN)
         for options in ([], ["--plan", plan]):
@@ -169,6 +169,19 @@ class BadInputTest(unittest.TestCase):
             with self.subTest(name):
                 self.refused_model(model, *says)
 
+    def test_batch_norm_of_one_value(self):
+        model = copy.deepcopy(MODEL)
+        model["layers"][1:2] = [{"name": "pool", "type": "global_avgpool"},
+                                {"name": "bn", "type": "batchnorm2d"}]
+        self.written("model.json", model)
+        self.refused("--microbatches", 8, says=[self.model, "'bn'", "at least 2 samples"])
+
+    def test_loss_that_is_not_finite(self):
+        self.refused("--lr", "1e30", "--lr-schedule", "constant", "--max-updates", 6,
+                     says=["update ", "stage 1"], code=FAILED_RUN)
+
+
+class BadPlanTest(Refusals):
     def test_plan(self):
         def gap(plan, first, second):
             first["last"] = "conv"
@@ -261,6 +274,8 @@ class BadInputTest(unittest.TestCase):
         self.refused("--recompute", "some", says=["--recompute", "'some'", "0,2"])
         self.refused("--replicas", "1,2", says=["--replicas", "3"])
 
+
+class BadFilesTest(Refusals):
     def test_data(self):
         train_images, train_labels = idx_images(TRAIN), idx_labels(TRAIN)
         compressed = gzip.compress(train_images)
@@ -305,6 +320,8 @@ class BadInputTest(unittest.TestCase):
         self.refused("--summary", summary, "--metrics", place, says=[place])
         self.assertFalse(summary.exists())  # it would say that the run goes on
 
+
+class BadOptionsTest(Refusals):
     def test_options(self):
         for options, *says in [
             (["--epohcs", 3], "--epohcs"),
@@ -347,17 +364,6 @@ class BadInputTest(unittest.TestCase):
         self.refused("--config", path, says=[path, "epohcs"])
         path = self.written("run.ini", "config = other.ini\n")
         self.refused("--config", path, says=[path, "config"])
-
-    def test_batch_norm_of_one_value(self):
-        model = copy.deepcopy(MODEL)
-        model["layers"][1:2] = [{"name": "pool", "type": "global_avgpool"},
-                                {"name": "bn", "type": "batchnorm2d"}]
-        self.written("model.json", model)
-        self.refused("--microbatches", 8, says=[self.model, "'bn'", "at least 2 samples"])
-
-    def test_loss_that_is_not_finite(self):
-        self.refused("--lr", "1e30", "--lr-schedule", "constant", "--max-updates", 6,
-                     says=["update ", "stage 1"], code=FAILED_RUN)
 
 
 if __name__ == "__main__":
