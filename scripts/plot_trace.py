@@ -74,7 +74,8 @@ def draw_timeline(axes, trace, first, last):
     if len(chosen) == 0:
         axes.text(0.5, 0.5, f"no events of updates {first} to {last}", ha="center")
         return
-    began = chosen["start_s"].min()
+    began, ended = chosen["start_s"].min(), chosen["end_s"].max()
+    chosen = events[(events["end_s"] > began) & (events["start_s"] < ended)]
     scale = 1e3
     order = sorted(set(zip(trace.stats["stage"].tolist(), trace.stats["rank"].tolist())))
     rows = {rank: row for row, (_, rank) in enumerate(order)}
@@ -88,19 +89,20 @@ def draw_timeline(axes, trace, first, last):
             waits = kind.startswith("wait")
             axes.broken_barh(bars, (row - (0.18 if waits else 0.4), 0.36 if waits else 0.8),
                              facecolors=colours.get(kind, "black"), edgecolor="white", linewidth=0.3)
-    width = scale * (chosen["end_s"].max() - began)
+    width = scale * (ended - began)
     for event in chosen:
         kind = trace.kinds[event["kind"]]
         length = scale * (event["end_s"] - event["start_s"])
-        if kind in ("forward", "backward") and length > width / 60:
+        inside = event["start_s"] >= began and event["end_s"] <= ended
+        if kind in ("forward", "backward") and length > width / 60 and inside:
             axes.text(scale * (event["start_s"] - began) + length / 2, rows[event["rank"]],
                       str(event["index"]), ha="center", va="center", fontsize=6, color="white")
     axes.set_yticks(range(len(order)))
     axes.set_yticklabels([f"stage {stage}, rank {rank}" for stage, rank in order])
     axes.invert_yaxis()
     axes.set_xlim(0, width)
-    axes.set_xlabel(f"{'virtual ' if trace.second != 's' else ''}ms")
-    axes.set_title(f"Pipeline, updates {first} to {last} (numbers: microbatches)", loc="left")
+    axes.set_xlabel(f"{'virtual ' if trace.second != 's' else ''}ms; numbers are microbatches")
+    axes.set_title(f"Pipeline, updates {first} to {last}", loc="left")
     seen = [kind for kind in colours if kind in trace.kinds
             and (chosen["kind"] == trace.kinds.index(kind)).any()]
     axes.legend(handles=[Patch(color=colours[kind], label=kind.replace("_", " ")) for kind in seen],
@@ -182,7 +184,8 @@ def draw_learning(axes, trace):
     right.set_ylabel("%")
     lines = axes.get_legend_handles_labels()
     more = right.get_legend_handles_labels()
-    axes.legend(lines[0] + more[0], lines[1] + more[1], fontsize=7, loc="center right")
+    axes.legend(lines[0] + more[0], lines[1] + more[1], ncol=4, fontsize=7, loc="lower right",
+                bbox_to_anchor=(1, 1), frameon=False)
 
 
 def picture(trace, first, count):

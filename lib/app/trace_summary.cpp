@@ -53,7 +53,7 @@ std::string head(const TraceRun& run) {
   if (!trace.evaluations.empty()) {
     const io::EvaluationRow& last = trace.evaluations.back();
     text += fmt::format("test accuracy {:.2f} % after {}\n", 100 * last.test_accuracy,
-                        counted(last.epoch, "epoch"));
+                        fmt::format("epoch {}", last.epoch));
   }
   return text;
 }

@@ -55,6 +55,7 @@ void StepRecorder::started(const schedule::Instruction& instruction) {
 }
 
 void StepRecorder::begun(const schedule::Instruction& instruction) {
+  if (instruction.op == Op::update) return;  // it needs no memory of its own
   note(StepKind::wait_send, instruction.index, k_least_wait_s);
 }
 

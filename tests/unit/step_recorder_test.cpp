@@ -53,6 +53,17 @@ TEST_F(StepRecorderTest, short_waits_are_none) {
   EXPECT_EQ(kinds(), std::vector<StepKind>{StepKind::forward}) << "a step is one however short";
 }
 
+TEST_F(StepRecorderTest, an_update_waits_for_no_memory) {
+  recorder_.begin_training({0, 1});
+  const Instruction update{Op::update, {}, -1, 3};
+  recorder_.ready(update);
+  clock_.pass(1);
+  recorder_.begun(update);
+  clock_.pass(1);
+  recorder_.done(update);
+  EXPECT_EQ(kinds(), std::vector<StepKind>{StepKind::update});
+}
+
 TEST_F(StepRecorderTest, evaluations_are_left_out) {
   recorder_.begin_evaluation(1);
   step(Op::forward, 0, 1, 1, 1);
@@ -66,8 +77,8 @@ TEST_F(StepRecorderTest, counts_what_it_has_no_room_for) {
   EXPECT_EQ(recorder_.steps().size(), 4U);
   EXPECT_EQ(recorder_.dropped(), 2);
   recorder_.clear();
-  step(Op::update, 0, 0, 0, 1);
-  EXPECT_EQ(kinds(), std::vector<StepKind>{StepKind::update});
+  step(Op::forward, 2, 0, 0, 1);
+  EXPECT_EQ(kinds(), std::vector<StepKind>{StepKind::forward});
   EXPECT_EQ(recorder_.dropped(), 0);
 }
 

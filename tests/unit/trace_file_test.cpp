@@ -117,17 +117,21 @@ TEST_F(TraceFileTest, reads_back_what_was_committed) {
 }
 
 TEST_F(TraceFileTest, what_was_not_committed_is_not_there) {
-  TraceFile trace = TraceFile::create(file_, header());
-  add_update(trace, 1);
-  trace.commit();
-  add_update(trace, 2);
+  {
+    TraceFile trace = TraceFile::create(file_, header());
+    add_update(trace, 1);
+    trace.commit();
+    add_update(trace, 2);
+  }
   EXPECT_EQ(updates_of(read_trace(file_)), std::vector<std::int64_t>{1});
 }
 
 TEST_F(TraceFileTest, without_events_there_is_no_table_of_them) {
-  TraceFile trace = TraceFile::create(file_, header(false));
-  add_update(trace, 1);
-  trace.commit();
+  {
+    TraceFile trace = TraceFile::create(file_, header(false));
+    add_update(trace, 1);
+    trace.commit();
+  }
   const Trace found = read_trace(file_);
   EXPECT_FALSE(found.has_events);
   EXPECT_TRUE(found.events.empty());
