@@ -223,8 +223,8 @@ std::string describe_checkpoint(const CheckpointReportOptions& options) {
   if (options.part == "progress") return facts.progress + "\n";
   const std::string file = (path / io::k_index_file).string();
   const json plan = model::parse_document(facts.plan, file + ": /plan");
-  return fmt::format("{}: {} ({}) after {} updates, {}\n", path.string(), facts.model, facts.dtype,
-                     facts.update, base::counted(facts.epoch, "whole epoch")) +
+  return fmt::format("{}: {} ({}) after {} updates, {} whole epoch{}\n", path.string(), facts.model,
+                     facts.dtype, facts.update, facts.epoch, facts.epoch == 1 ? "" : "s") +
          fmt::format("written {} by {}: {} in {} files\n\n", facts.created, facts.program,
                      size_text(checkpoint.bytes()), checkpoint.digests().size()) +
          describe_plan(plan) + "\n\n" + describe_shards(checkpoint, facts, plan) + "\n" +
