@@ -26,6 +26,7 @@ class NullChannel final : public comm::Channel {
   bool test(comm::Ticket) override { return true; }
   void join(comm::Ticket, device::Stream&) override {}
   void retire(comm::Ticket) override {}
+  void cancel(comm::Ticket) override {}
   comm::MessageName name(comm::Ticket) const override { return {}; }
   void progress() override {}
 
