@@ -35,6 +35,6 @@ std::string size_text(std::uint64_t bytes);
 /// What is wrong with a checkpoint; empty if nothing is. `all`: reads every byte, compares every
 /// digest and every tensor's checksum, follows every link of the index; else looks at the index and
 /// at the sizes of the other files.
-std::vector<std::string> problems_of(const std::filesystem::path& checkpoint, bool all);
+std::vector<std::string> problems_of(const std::filesystem::path& path, bool all);
 
 }  // namespace dynpipe::app

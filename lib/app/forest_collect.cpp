@@ -71,7 +71,7 @@ Cores choose_cores(const CollectOptions& options) {
 
 std::vector<DisturbanceSpec> wanted_disturbances(const CollectOptions& options, Cores cores,
                                                  std::vector<std::string>& notes) {
-  const auto all = possible_disturbances(cores.own, cores.other, notes);
+  auto all = possible_disturbances(cores.own, cores.other, notes);
   if (options.only.empty()) return all;
   std::vector<DisturbanceSpec> wanted{all.front()};
   for (const DisturbanceSpec& spec : all) {

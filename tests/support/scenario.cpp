@@ -168,7 +168,8 @@ RankOutcome run_rank(const Scenario& scenario, comm::Channel& channel, device::D
       scenario.times_every(),
       [&](const pipeline::TimesReport& report) { outcome.reports.push_back(report); },
       scenario.label_smoothing, scenario.compare_gradients_every,
-      emulation ? &emulation->steps : nullptr, on_update, &control});
+      emulation ? &emulation->steps : nullptr, on_update,
+      scenario.stop_asked_at < 0 ? nullptr : &control});
   pipeline::Worker& worker = *made;
   device::CpuDevice host;
   outcome.snapshot =

@@ -6,11 +6,12 @@
 #include <fstream>
 
 #include "nn/layer.hpp"
+#include "support/files.hpp"
 
 namespace dynpipe::app {
 namespace {
 
-class ProfileCacheTest : public testing::Test {
+class ProfileCacheTest : public ::testing::Test {
  protected:
   ProfileCacheTest() {
     profile.model = "tiny";
@@ -21,7 +22,6 @@ class ProfileCacheTest : public testing::Test {
     key.model_text = "text";
     profile.layers = {{"fc", false, {{1e-6, 2e-6, 3e-6}}, 1e-6, 12, 12, 60, 60}};
   }
-  ~ProfileCacheTest() override { std::filesystem::remove_all(folder); }
 
   std::optional<model::Profile> find(const ProfileCache::Key& wanted) {
     return cache.find(wanted, model, [this](const std::string& text) { warnings.push_back(text); });
@@ -34,7 +34,8 @@ class ProfileCacheTest : public testing::Test {
       R"({"name": "tiny", "input": [4], "loss": "softmax_cross_entropy", "layers": [
           {"name": "fc", "type": "linear", "out_features": 3}]})",
       "tiny.json", nn::layer_types());
-  std::string folder = testing::TempDir() + "profile_cache_test/inner";
+  testing::TemporaryFolder place;  // tests of this kind may run side by side
+  std::string folder = (place / "inner").string();
   ProfileCache cache{folder};
   ProfileCache::Key key;
   model::Profile profile;
