@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Ranks killed at random moments, while writing too: the run goes on from its newest checkpoint and
-ends with the bits of a run that was never killed, so each sample was seen exactly once an epoch.
+ends with the bits of a run that was never killed, so each sample was seen exactly once an epoch. Its
+trace opens after every kill.
 
 DYNPIPE names the program; MPIRUN the launcher, if it is not `mpirun`. `--kills N` (default 8) says
 how often.
@@ -73,6 +74,16 @@ def check_files(folder):
     return len(steps)
 
 
+def check_trace(file):
+    """The trace opens, and tells of every update from the first on once, in order."""
+    import h5py
+    if not file.exists():
+        return
+    with h5py.File(file) as trace:
+        updates = list(trace["updates"]["update"])
+        assert updates == list(range(1, len(updates) + 1)), updates[-20:]
+
+
 def contents(file):
     import h5py
     found = {}
@@ -102,18 +113,21 @@ def main():
                  "--schedule", "async", "--weights", "stash", "--algorithm", "flops", "--epochs",
                  epochs, "--progress", "log", "--log-every", 1000000, "--save-weights", weights]
         train = [str(word) for word in train]
+        trace = folder / "run.h5"
         resumed = [*train, "--checkpoint-dir", str(checkpoints), "--checkpoint-every", "3",
-                   "--resume", "auto"]
+                   "--resume", "auto", "--trace", str(trace)]
         kills = seen = 0
         while kills < args.kills:
             if not kill_one(resumed, moments):
                 break
             kills += 1
             seen += check_files(checkpoints)
+            check_trace(trace)
             if kills % 50 == 0:
                 print(f"{kills} kills, {seen} checkpoints opened", flush=True)
         output_of(resumed, deadline_s=600)
         survivor = contents(weights)
+        check_trace(trace)
         output_of(train, deadline_s=600)
         assert contents(weights) == survivor, "the killed run's weights are others"
         assert kills > 0 and seen > 0
