@@ -122,7 +122,7 @@ std::string shard_name(int stage) {
 }
 
 fs::path begin_checkpoint(const fs::path& folder, std::int64_t update) {
-  const fs::path partial = folder / (checkpoint_name(update) + ".partial");
+  fs::path partial = folder / (checkpoint_name(update) + ".partial");
   std::error_code error;
   fs::remove_all(partial, error);
   if (!error) fs::create_directories(partial, error);
