@@ -128,7 +128,7 @@ std::string explain_help() {
 }
 
 std::optional<CollectOptions> parse_collect_options(const std::vector<std::string>& words) {
-  const auto options = parse<CollectOptions>("forest collect", words);
+  auto options = parse<CollectOptions>("forest collect", words);
   if (!options) return options;
   require(options->out, "--out");
   check_range("--minutes", options->minutes, k_most_minutes);
@@ -138,7 +138,7 @@ std::optional<CollectOptions> parse_collect_options(const std::vector<std::strin
 
 std::optional<ForestTrainOptions> parse_forest_train_options(
     const std::vector<std::string>& words) {
-  const auto options = parse<ForestTrainOptions>("forest train", words);
+  auto options = parse<ForestTrainOptions>("forest train", words);
   if (!options) return options;
   require(options->data, "--data");
   require(options->out, "--out");
@@ -147,7 +147,7 @@ std::optional<ForestTrainOptions> parse_forest_train_options(
 }
 
 std::optional<ForestEvalOptions> parse_forest_eval_options(const std::vector<std::string>& words) {
-  const auto options = parse<ForestEvalOptions>("forest eval", words);
+  auto options = parse<ForestEvalOptions>("forest eval", words);
   if (!options) return options;
   require(options->data, "--data");
   check_kind(options->kind);
@@ -155,7 +155,7 @@ std::optional<ForestEvalOptions> parse_forest_eval_options(const std::vector<std
 }
 
 std::optional<ExplainOptions> parse_explain_options(const std::vector<std::string>& words) {
-  const auto options = parse<ExplainOptions>("forest explain", words);
+  auto options = parse<ExplainOptions>("forest explain", words);
   if (!options) return options;
   require(options->forest, "--forest");
   if (options->example && (*options->example < 0 || options->data.empty())) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "app/weights_file.hpp"
@@ -28,7 +29,8 @@ std::vector<fs::path> candidates(const TrainOptions& options) {
   if (found.empty() && o.resume == "auto") return {};
   if (found.empty()) return {place};
   std::vector<fs::path> paths;
-  for (auto c = found.rbegin(); c != found.rend(); ++c) paths.push_back(c->path);
+  std::transform(found.rbegin(), found.rend(), std::back_inserter(paths),
+                 [](const io::CheckpointName& checkpoint) { return checkpoint.path; });
   return paths;
 }
 

@@ -25,7 +25,7 @@ struct RunProgress {
 /// JSON, exact.
 std::string to_json(const RunProgress& progress);
 /// Throws InputError naming `file` and the field that is wrong.
-RunProgress parse_run_progress(const std::string& json, const std::string& file);
+RunProgress parse_run_progress(const std::string& text, const std::string& file);
 
 /// Whether `result` is better than `best`: a higher test accuracy or, at the same, a lower loss.
 bool is_better(const EpochResult& result, const EpochResult& best);

@@ -13,8 +13,6 @@ namespace {
 
 using io::EventKind;
 
-constexpr int k_most_ranks = 65536;  ///< of any part of a run that was resumed on others
-
 EventKind kind_of(const io::EventRow& event) {
   return static_cast<EventKind>(event.kind);
 }

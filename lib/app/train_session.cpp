@@ -386,7 +386,7 @@ class TrainSession {
     }
     evaluate();
     if (!checkpointing_) return true;
-    const bool best = world_.broadcast(leader() && monitor_->last_is_best() ? "best" : "") != "";
+    const bool best = !world_.broadcast(leader() && monitor_->last_is_best() ? "best" : "").empty();
     const bool keeps = best && options_.checkpoints.keep_best;
     const bool stops = shall_stop();
     if (keeps || stops || update_ == total_updates_ ||

@@ -264,11 +264,11 @@ std::int64_t lead(const Plan& plan) {
   std::int64_t most = 1;
   for (const Stream& stream : training_streams(plan, steady_segment(plan))) {
     std::int64_t oldest = std::numeric_limits<std::int64_t>::max();
-    for (auto step = stream.rbegin(); step != stream.rend(); ++step) {
-      const std::int64_t group = group_of(*step, plan.microbatches);
+    std::for_each(stream.rbegin(), stream.rend(), [&](const Instruction& step) {
+      const std::int64_t group = group_of(step, plan.microbatches);
       oldest = std::min(oldest, group);
       most = std::max(most, group - oldest);
-    }
+    });
   }
   return most;
 }
