@@ -42,7 +42,8 @@ OptionGroup checkpoint_options(CheckpointOptions& o, RawCheckpointOptions& raw) 
          "go on from a checkpoint, or the newest of a folder; auto: the newest of "
          "--checkpoint-dir, or from the start where there is none");
   option(group, "init-from", &o.init_from, "PLACE",
-         "start from the weights of a checkpoint or of a file that --save-weights wrote");
+         "start from the weights of a checkpoint or of a file that --save-weights wrote, where "
+         "nothing is resumed");
   option(group, "init-fresh", &raw.fresh_layers, "LAYER,...",
          "init-from: layers that start anew, as a changed head does");
   return group;
@@ -66,8 +67,9 @@ void check_checkpoint_options(const RawCheckpointOptions& raw,
                        "auto means the newest of --checkpoint-dir, which is missing");
     }
   }
-  if (!o.resume.empty() && !o.init_from.empty()) {
-    throw InputError("", "--init-from", "starts a run; --resume goes on with one");
+  if (!o.resume.empty() && o.resume != "auto" && !o.init_from.empty()) {
+    throw InputError("", "--init-from",
+                     "starts a run; --resume goes on with one (auto, where there is one)");
   }
   std::istringstream names(raw.fresh_layers);
   for (std::string name; std::getline(names, name, ',');) o.fresh_layers.push_back(name);

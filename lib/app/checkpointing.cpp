@@ -93,10 +93,6 @@ Checkpointing::~Checkpointing() {
   setup_.channel.remove_helper(this);
 }
 
-fs::path Checkpointing::partial(std::int64_t update) const {
-  return fs::path(setup_.options.folder) / (io::checkpoint_name(update) + ".partial");
-}
-
 bool Checkpointing::due_in_segment(std::int64_t update) const {
   const auto& every = setup_.options.every;
   return every && update % *every == 0 && update % setup_.groups_per_epoch != 0;
@@ -146,13 +142,7 @@ void Checkpointing::save(std::int64_t update) {
 // On the thread.
 void Checkpointing::write_copy(std::int64_t update) {
   try {
-    const fs::path folder = partial(update);
-    std::error_code error;
-    fs::create_directories(folder, error);
-    if (error) {
-      throw base::RunError(
-          fmt::format("{}: cannot be written: {}", folder.string(), error.message()));
-    }
+    const fs::path folder = io::begin_checkpoint(setup_.options.folder, update);
     const io::FileDigest written =
         io::write_shard(folder / io::shard_name(own_stage_),
                         tensors_of(copy_, worker_.weights(), setup_.optimizer_states));
@@ -247,7 +237,7 @@ void Checkpointing::complete(Pending& pending) {
   thread_.submit([this, &completion, problem, began_s = pending.began_s, facts = std::move(facts),
                   shards = std::move(shards)] {
     completion.problem = problem;
-    const fs::path folder = partial(facts.update);
+    const fs::path folder = io::partial_checkpoint(setup_.options.folder, facts.update);
     const fs::path path = fs::path(setup_.options.folder) / io::checkpoint_name(facts.update);
     completion.event.path = path.string();
     try {

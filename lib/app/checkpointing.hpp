@@ -105,7 +105,6 @@ class Checkpointing {
   bool due_in_segment(std::int64_t update) const;
   bool writes() const { return own_stage_ >= 0; }
   bool leads() const { return setup_.channel.rank() == 0; }
-  std::filesystem::path partial(std::int64_t update) const;
   void save(std::int64_t update);
   void write_copy(std::int64_t update);
   void hand_in();

@@ -32,23 +32,29 @@ EpochResult epoch_from(const json& value, const std::string& file) {
 
 }  // namespace
 
-std::string to_json(const RunProgress& progress) {
-  json epochs = json::array();
-  for (const EpochResult& e : progress.epochs) {
-    epochs.push_back({{"epoch", e.epoch},
-                      {"train_loss", e.train_loss},
-                      {"train_accuracy", e.train_accuracy},
-                      {"test_loss", e.test_loss},
-                      {"test_accuracy", e.test_accuracy},
-                      {"wall_s", e.wall_s},
-                      {"train_s", e.train_s},
-                      {"samples", e.samples}});
+nlohmann::ordered_json epochs_json(const std::vector<EpochResult>& epochs) {
+  auto list = nlohmann::ordered_json::array();
+  for (const EpochResult& e : epochs) {
+    list.push_back({{"epoch", e.epoch},
+                    {"train_loss", e.train_loss},
+                    {"train_accuracy", e.train_accuracy},
+                    {"test_loss", e.test_loss},
+                    {"test_accuracy", e.test_accuracy},
+                    {"wall_s", e.wall_s},
+                    {"train_s", e.train_s},
+                    {"samples", e.samples}});
   }
-  const json totals = {{"loss_sum", progress.totals.loss_sum},
-                       {"correct", progress.totals.correct},
-                       {"samples", progress.totals.samples},
-                       {"train_s", progress.totals.train_s}};
-  return json{{"epochs", epochs}, {"epoch_so_far", totals}}.dump();
+  return list;
+}
+
+std::string to_json(const RunProgress& progress) {
+  const EpochTotals& totals = progress.totals;
+  const nlohmann::ordered_json so_far = {{"loss_sum", totals.loss_sum},
+                                         {"correct", totals.correct},
+                                         {"samples", totals.samples},
+                                         {"train_s", totals.train_s}};
+  return nlohmann::ordered_json{{"epochs", epochs_json(progress.epochs)}, {"epoch_so_far", so_far}}
+      .dump();
 }
 
 RunProgress parse_run_progress(const std::string& text, const std::string& file) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,9 @@ struct RunProgress {
   std::vector<EpochResult> epochs;  ///< that are over, with their evaluation
   EpochTotals totals;               ///< of the epoch under way
 };
+
+/// Epochs as the summary and checkpoints have them.
+nlohmann::ordered_json epochs_json(const std::vector<EpochResult>& epochs);
 
 /// JSON, exact.
 std::string to_json(const RunProgress& progress);

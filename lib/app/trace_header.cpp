@@ -1,13 +1,12 @@
 #include "app/trace_header.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "app/text_file.hpp"
 #include "app/train_report.hpp"
+#include "base/utc.hpp"
 #include "comm/mpi/mpi.hpp"
 
 namespace dynpipe::app {
@@ -22,15 +21,14 @@ io::TraceHeader trace_header(const TrainOptions& options, const TrainInputs& inp
   header.model = read_text_file(options.model);
   const bool is_virtual = inputs.cluster && options.emulation_mode == EmulationMode::virtual_time;
   const comm::MpiFacts mpi = comm::mpi_facts();
-  header.texts = {
-      {"clock", is_virtual ? "virtual" : "real"},
-      {"emulated_cluster", inputs.cluster ? inputs.cluster->name : ""},
-      {"status", name_of(RunStatus::running)},
-      {"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
-      {"backend", backend},
-      {"compiler", fmt::format("GCC {}", __VERSION__)},
-      {"mpi", mpi.library},
-      {"hdf5", io::library_facts().version}};
+  header.texts = {{"clock", is_virtual ? "virtual" : "real"},
+                  {"emulated_cluster", inputs.cluster ? inputs.cluster->name : ""},
+                  {"status", name_of(RunStatus::running)},
+                  {"started", base::utc_now()},
+                  {"backend", backend},
+                  {"compiler", fmt::format("GCC {}", __VERSION__)},
+                  {"mpi", mpi.library},
+                  {"hdf5", io::library_facts().version}};
   header.numbers = {{"batch", options.batch},
                     {"training_samples", inputs.extent.train},
                     {"test_samples", inputs.extent.test}};

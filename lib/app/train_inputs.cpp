@@ -224,8 +224,10 @@ TrainInputs read_train_inputs(const TrainOptions& options, comm::World& world) {
   inputs.resume = find_resume_point(options, world);
   bool plan_again = true;
   world.together([&] {
-    if (!options.evaluation_only) check_init_from(options, inputs.model);
-    if (!inputs.resume) return;
+    if (!inputs.resume) {
+      if (!options.evaluation_only) check_init_from(options, inputs.model);
+      return;
+    }
     check_resume_model(*inputs.resume, inputs.model);
     plan_again = !keeps_plan(*inputs.resume, options, ranks);
   });

@@ -238,23 +238,12 @@ std::string describe_result(const TrainResult& result, const plan::Plan& plan, b
 
 std::string summary_json(const TrainOptions& options, const TrainInputs& inputs,
                          const TrainResult& result, const std::string& backend) {
-  ordered_json epochs = ordered_json::array();
-  for (const EpochResult& e : result.epochs) {
-    epochs.push_back({{"epoch", e.epoch},
-                      {"train_loss", e.train_loss},
-                      {"train_accuracy", e.train_accuracy},
-                      {"test_loss", e.test_loss},
-                      {"test_accuracy", e.test_accuracy},
-                      {"wall_s", e.wall_s},
-                      {"train_s", e.train_s},
-                      {"samples", e.samples}});
-  }
   ordered_json ranks = ordered_json::array();
   for (const RankResult& r : result.ranks) ranks.push_back(rank_json(r));
   const ordered_json plan = ordered_json::parse(plan::to_json(inputs.plan, inputs.model));
   ordered_json summary = {{"config", config_json(options, inputs.plan, backend)},
                           {"plans", ordered_json::array({{{"update", 0}, {"plan", plan}}})},
-                          {"epochs", epochs},
+                          {"epochs", epochs_json(result.epochs)},
                           {"updates",
                            {{"median_s", result.updates.median_s},
                             {"p90_s", result.updates.p90_s},

@@ -4,39 +4,32 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "app/backend.hpp"
+#include "app/checkpoint_folder.hpp"
 #include "app/checkpointing.hpp"
 #include "app/dry_run.hpp"
 #include "app/emulation.hpp"
 #include "app/memory_forecast.hpp"
-#include "app/metrics_file.hpp"
 #include "app/prefetched_feed.hpp"
-#include "app/progress.hpp"
 #include "app/rank_places.hpp"
-#include "app/run_monitor.hpp"
+#include "app/run_outputs.hpp"
 #include "app/same_options.hpp"
 #include "app/stop_signals.hpp"
-#include "app/summary_file.hpp"
-#include "app/terminal.hpp"
-#include "app/text_file.hpp"
 #include "app/trace_header.hpp"
-#include "app/trace_sink.hpp"
 #include "app/train_inputs.hpp"
 #include "app/train_options.hpp"
 #include "app/train_report.hpp"
 #include "app/weights_file.hpp"
 #include "base/errors.hpp"
+#include "base/utc.hpp"
 #include "base/version.hpp"
 #include "comm/mpi/mpi.hpp"
 #include "device/cpu/cpu_device.hpp"
-#include "io/folder_lock.hpp"
 #include "nn/parameters.hpp"
 #include "pipeline/worker.hpp"
 #include "probe/crowding.hpp"
@@ -61,16 +54,6 @@ std::int64_t times_every(int ranks) {
 /// How long the other ranks leave it to rank 0 to end the job when a signal has come: more than
 /// launchers give them before they kill (OpenMPI: 1 s), so that one rank says so.
 constexpr double k_grace_s = 3;
-
-/// "2025-06-30T12:00:00Z"
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text.data();
-}
 
 nn::LearningRate learning_rate(const TrainOptions& o, std::int64_t groups_per_epoch,
                                std::int64_t total_updates) {
@@ -116,7 +99,7 @@ class TrainSession {
         largest_microbatch(), options_.seed,
         [this](const pipeline::GroupMetrics& metrics) { on_group(metrics); },
         times_every(world_.size()),
-        [this](const pipeline::TimesReport& report) { monitor_->on_times(report); },
+        [this](const pipeline::TimesReport& report) { monitor().on_times(report); },
         options_.label_smoothing, options_.measure_kappa.value_or(0),
         emulation_ ? &emulation_->observer() : nullptr,
         [this](std::int64_t group) {
@@ -141,11 +124,13 @@ class TrainSession {
   /// Tells whoever shows or writes the run's news, as far as this rank has any.
   void note_failure(const std::exception& failure) {
     const bool stopped = dynamic_cast<const StoppedError*>(&failure) != nullptr;
-    if (monitor_) monitor_->end(stopped ? RunStatus::stopped : RunStatus::failed, failure.what());
+    if (outputs_) monitor().end(stopped ? RunStatus::stopped : RunStatus::failed, failure.what());
   }
 
  private:
   bool leader() const { return world_.rank() == 0; }
+  /// On rank 0.
+  RunMonitor& monitor() { return outputs_->monitor(); }
 
   const probe::RankPlace& own_place() const {
     return places_[static_cast<std::size_t>(world_.rank())];
@@ -194,95 +179,6 @@ class TrainSession {
             emulation_ && emulation_->is_virtual()};
   }
 
-  void add_sink(std::unique_ptr<RunSink> sink) {
-    monitor_->add(*sink);
-    sinks_.push_back(std::move(sink));
-  }
-
-  /// What cannot be written at the end is known at the start.
-  void open_outputs() {
-    if (options_.checkpoints.enabled()) open_checkpoints();
-    if (!options_.save_weights.empty()) require_writable(options_.save_weights);
-    if (!options_.write_plan.empty()) {
-      replace_text_file(options_.write_plan, plan::to_json(inputs_.plan, inputs_.model));
-    }
-    monitor_.emplace(extent(), inputs_.plan, emulation_ ? emulation_->report_clock() : clock_);
-    const auto warn = [this](const std::string& text) { monitor_->notice(text); };
-    if (!options_.metrics.empty()) {
-      const auto resumed = inputs_.resume ? std::optional(inputs_.resume->facts.update)
-                                          : std::optional<std::int64_t>();
-      add_sink(std::make_unique<MetricsFile>(options_.metrics, inputs_.plan.size(), clock_, warn,
-                                             resumed));
-    }
-    if (!options_.trace.empty()) open_trace(warn);
-    // Last, so that no refusal of the others leaves a summary that says "running".
-    if (!options_.summary.empty()) {
-      auto to_json = [this](const TrainResult& result) {
-        return summary_json(options_, inputs_, result, ops_->name());
-      };
-      TrainResult so_far;
-      if (inputs_.resume) so_far.epochs = inputs_.resume->progress.epochs;
-      auto summary = std::make_unique<SummaryFile>(options_.summary, std::move(to_json), warn,
-                                                   std::move(so_far));
-      summary_ = summary.get();
-      add_sink(std::move(summary));
-    }
-    add_sink(make_progress());
-  }
-
-  /// No other run may be writing there, and none of its checkpoints may be lost by mistake.
-  void open_checkpoints() {
-    const std::string& folder = options_.checkpoints.folder;
-    lock_.emplace(folder);
-    io::remove_leftovers(folder);
-    const auto found = io::list_checkpoints(folder);
-    if (found.empty()) return;
-    const std::string newest = found.back().path.filename().string();
-    if (!inputs_.resume) {
-      throw base::InputError("", "--checkpoint-dir",
-                             fmt::format("{} holds checkpoints of a run, up to {}: --resume auto "
-                                         "goes on from there; else give another folder",
-                                         folder, newest));
-    }
-    if (found.back().update > inputs_.resume->facts.update) {
-      throw base::InputError("", "--checkpoint-dir",
-                             fmt::format("{} holds {}, newer than {} that is resumed: give another "
-                                         "folder, or remove what is newer",
-                                         folder, newest, inputs_.resume->path.string()));
-    }
-  }
-
-  void open_trace(const std::function<void(const std::string&)>& warn) {
-    require_writable(options_.trace);
-    const bool is_virtual = emulation_ && emulation_->is_virtual();
-    const io::TraceHeader header =
-        trace_header(options_, inputs_, ops_->name(), places_, clock_offsets_);
-    const std::int64_t update = inputs_.resume ? inputs_.resume->facts.update : 0;
-    const bool goes_on = inputs_.resume && std::filesystem::exists(options_.trace);
-    auto file = goes_on ? io::TraceFile::append(options_.trace, update, header)
-                        : io::TraceFile::create(options_.trace, header);
-    file.add(io::StartRow{update, file.last_time_s(), static_cast<double>(std::time(nullptr))});
-    file.add(io::PlanRow{update, file.last_time_s(), plan::to_json(inputs_.plan, inputs_.model)});
-    file.commit();
-    std::vector<double> rank_began_s;
-    for (const comm::ClockOffset& offset : clock_offsets_) {
-      rank_began_s.push_back(monitor_->began_s() - (is_virtual ? 0 : offset.offset_s));
-    }
-    auto sink = std::make_unique<TraceSink>(std::move(file), inputs_.plan.microbatches,
-                                            std::move(rank_began_s), warn);
-    trace_ = sink.get();
-    add_sink(std::move(sink));
-  }
-
-  std::unique_ptr<RunSink> make_progress() const {
-    const std::optional<Terminal> terminal = Terminal::of_stdout();
-    const bool live = options_.progress == ProgressStyle::live ||
-                      (options_.progress == ProgressStyle::automatic && terminal);
-    if (!live) return std::make_unique<LogProgress>(extent(), options_.log_every, stdout);
-    return std::make_unique<LiveProgress>(extent(), terminal.value_or(Terminal()),
-                                          charset_of_locale(), clock_, stdout);
-  }
-
   void announce() {
     const MemoryVerdict memory = judge_own_memory();
     if (!options_.trace.empty()) {
@@ -293,7 +189,12 @@ class TrainSession {
       if (!memory.refusals.empty()) {
         throw base::InputError(options_.model, "memory", memory.refusals.front());
       }
-      open_outputs();
+      if (options_.checkpoints.enabled()) {
+        folder_.emplace(options_.checkpoints.folder, inputs_.resume);
+      }
+      outputs_.emplace(RunOutputs::Setup{options_, inputs_, ops_->name(), extent(), clock_,
+                                         emulation_ ? emulation_->report_clock() : clock_, places_,
+                                         clock_offsets_});
       fmt::print("{}{}\n{}\n", describe_emulation(options_, inputs_),
                  describe_start(options_, inputs_, ops_->name()), describe_places(places_));
       std::fflush(stdout);
@@ -306,15 +207,14 @@ class TrainSession {
         warnings.push_back(warning.text);
       }
       warnings.insert(warnings.end(), memory.warnings.begin(), memory.warnings.end());
-      for (const std::string& warning : warnings) {
-        monitor_->notice(warning);
-      }
+      if (folder_ && !folder_->warning().empty()) warnings.push_back(folder_->warning());
+      for (const std::string& warning : warnings) monitor().notice(warning);
     });
   }
 
   void on_group(const pipeline::GroupMetrics& metrics) {
     if (emulation_) emulation_->note_group(metrics.group);
-    monitor_->on_group(metrics, order_.group_size(metrics.group), learning_rate_.at(metrics.group));
+    monitor().on_group(metrics, order_.group_size(metrics.group), learning_rate_.at(metrics.group));
     if (checkpointing_) checkpointing_->on_group(metrics.group, [this] { return progress(); });
   }
 
@@ -323,7 +223,7 @@ class TrainSession {
     if (inputs_.resume) {
       update_ = inputs_.resume->facts.update;
       restore_state(*inputs_.resume, inputs_.plan, inputs_.model, options_, device_, *worker_);
-      if (leader()) monitor_->resume(inputs_.resume->progress, update_);
+      if (leader()) monitor().resume(inputs_.resume->progress, update_);
     } else {
       worker_->load(starting_state(options_, own_layers()), 0, options_.model);
     }
@@ -333,8 +233,8 @@ class TrainSession {
                              nn::state_names(options_.optimizer), order_.groups_per_epoch(),
                              update_,
                              [this](std::int64_t update) { return checkpoint_facts(update); },
-                             [this](const CheckpointEvent& event) { monitor_->checkpoint(event); },
-                             [this](const std::string& text) { monitor_->notice(text); }},
+                             [this](const CheckpointEvent& event) { monitor().checkpoint(event); },
+                             [this](const std::string& text) { monitor().notice(text); }},
         *worker_, device_);
   }
 
@@ -346,7 +246,7 @@ class TrainSession {
     facts.epoch = update / order_.groups_per_epoch();
     facts.optimizer = nn::name_of(options_.optimizer.kind);
     facts.optimizer_steps = update;
-    facts.created = utc_now();
+    facts.created = base::utc_now();
     facts.program = fmt::format("dynpipe {}", base::version());
     facts.plan = plan::to_json(inputs_.plan, inputs_.model);
     facts.config = own_config();
@@ -358,7 +258,7 @@ class TrainSession {
                              inputs_.extent.train, inputs_.extent.shuffle);
   }
 
-  std::string progress() const { return leader() ? to_json(monitor_->progress()) : ""; }
+  std::string progress() { return leader() ? to_json(monitor().progress()) : ""; }
 
   /// Without checkpoints a signal ends the run; with them it stops as soon as all ranks can.
   void heed_signals() {
@@ -366,7 +266,7 @@ class TrainSession {
     if (!leader() || stop_noted_ || StopSignals::came().empty()) return;
     stop_noted_ = true;
     control_->ask_to_stop();
-    monitor_->notice(StopSignals::came() + ": saves its state and stops");
+    monitor().notice(StopSignals::came() + ": saves its state and stops");
   }
 
   /// Whether rank 0 has noted that the run shall stop; between two segments, on all ranks alike.
@@ -375,7 +275,7 @@ class TrainSession {
   /// Returns whether the run goes on.
   bool run_epoch(std::int64_t epoch) {
     order_.prepare(epoch);
-    if (leader()) monitor_->begin_epoch(epoch);
+    if (leader()) monitor().begin_epoch(epoch);
     const std::int64_t first = std::max(epoch * order_.groups_per_epoch(), update_);
     const std::int64_t whole = (epoch + 1) * order_.groups_per_epoch();
     const std::int64_t end = std::min(whole, total_updates_);
@@ -386,7 +286,7 @@ class TrainSession {
     }
     evaluate();
     if (!checkpointing_) return true;
-    const bool best = !world_.broadcast(leader() && monitor_->last_is_best() ? "best" : "").empty();
+    const bool best = !world_.broadcast(leader() && monitor().last_is_best() ? "best" : "").empty();
     const bool keeps = best && options_.checkpoints.keep_best;
     const bool stops = shall_stop();
     if (keeps || stops || update_ == total_updates_ ||
@@ -404,7 +304,7 @@ class TrainSession {
   }
 
   void evaluate() {
-    if (leader()) monitor_->begin_evaluation();
+    if (leader()) monitor().begin_evaluation();
     const std::int64_t m = inputs_.plan.microbatches;
     const std::int64_t groups = (test_order_.microbatches() + m - 1) / m;
     const pipeline::EvaluationTotals own =
@@ -413,7 +313,7 @@ class TrainSession {
                   [&](const pipeline::Feed& feed) { return worker_->evaluate(groups * m, feed); });
     if (emulation_) emulation_->note_end();
     const std::vector<double> all = world_.sum({own.loss_sum, own.correct, own.samples});
-    if (leader()) monitor_->end_epoch(all[0] / all[2], all[1] / all[2]);
+    if (leader()) monitor().end_epoch(all[0] / all[2], all[1] / all[2]);
   }
 
   /// A signal came: the run can go on from its last checkpoint.
@@ -428,7 +328,7 @@ class TrainSession {
                              "stopped by {} after update {}, saved in {}: --resume auto "
                              "goes on from there",
                              signal, update_, newest);
-    if (monitor_) monitor_->end(RunStatus::stopped, reason);
+    if (outputs_) monitor().end(RunStatus::stopped, reason);
     throw comm::AgreedError(newest.empty() ? base::ExitCode::failed_run : base::ExitCode::requeue,
                             reason);
   }
@@ -449,30 +349,12 @@ class TrainSession {
     world_.together([&] {
       if (!leader()) return;
       TrainResult result{RunStatus::completed,     "",
-                         monitor_->epochs(),       {},
-                         monitor_->update_times(), monitor_->samples_per_s()};
+                         monitor().epochs(),       {},
+                         monitor().update_times(), monitor().samples_per_s()};
       for (const std::string& text : texts) result.ranks.push_back(unpack_rank_result(text));
       result.staleness = find_staleness(comparisons);
-      result.checkpoints = monitor_->checkpoints();
-      if (trace_ != nullptr && result.staleness.comparisons > 0) {
-        std::vector<int> stages;
-        for (const RankResult& rank : result.ranks) stages.push_back(rank.stage);
-        trace_->add_kappa(result.staleness, gradient_rows(comparisons, stages));
-      }
-      monitor_->end(RunStatus::completed);
-      fmt::print("{}", describe_result(result, inputs_.plan, extent().virtual_time));
-      if (summary_ != nullptr) {
-        summary_->complete(result);
-        fmt::print("\nsummary written to {}\n", options_.summary);
-      }
-      if (trace_ != nullptr) {
-        fmt::print("{}trace written to {}\n", summary_ == nullptr ? "\n" : "", options_.trace);
-      }
-      if (!options_.save_weights.empty()) {
-        fmt::print("{}weights written to {}\n",
-                   summary_ == nullptr && trace_ == nullptr ? "\n" : "", options_.save_weights);
-      }
-      std::fflush(stdout);
+      result.checkpoints = monitor().checkpoints();
+      outputs_->complete(result, comparisons);
     });
   }
 
@@ -494,13 +376,9 @@ class TrainSession {
   std::optional<Emulation> emulation_;
 
   // On rank 0:
-  std::optional<RunMonitor> monitor_;
-  std::vector<std::unique_ptr<RunSink>> sinks_;
-  SummaryFile* summary_ = nullptr;                ///< one of them; null: none is written
-  TraceSink* trace_ = nullptr;                    ///< likewise
   std::vector<comm::ClockOffset> clock_offsets_;  ///< by rank
-
-  std::optional<io::FolderLock> lock_;  ///< of the checkpoints' folder
+  std::optional<CheckpointFolder> folder_;
+  std::optional<RunOutputs> outputs_;
 
   std::int64_t update_ = 0;  ///< made, between two segments
   bool stop_noted_ = false;  ///< on rank 0: a signal came

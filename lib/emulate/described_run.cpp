@@ -34,16 +34,26 @@ DescribedRun::DescribedRun(const plan::Plan& plan, int rank, const planner::Work
 
 void DescribedRun::begin_training(schedule::Segment segment) {
   first_group_ = segment.first_group;
-  work_out(schedule::training_streams(plan_, segment));
+  streams_ = schedule::training_streams(plan_, segment);
+  began_s_ = end_s_;
+  work_out();
 }
 
 void DescribedRun::begin_evaluation(std::int64_t count) {
-  work_out(schedule::evaluation_streams(plan_, count));
+  streams_ = schedule::evaluation_streams(plan_, count);
+  began_s_ = end_s_;
+  work_out();
 }
 
-void DescribedRun::work_out(const std::vector<schedule::Stream>& streams) {
-  began_s_ = end_s_;
-  planner::SimulatedRun run = planner::simulate(plan_, streams, work_, from(cluster_, began_s_),
+void DescribedRun::shorten(std::int64_t end_group) {
+  for (schedule::Stream& stream : streams_) {
+    stream = schedule::ended_before(std::move(stream), end_group, plan_.microbatches);
+  }
+  work_out();
+}
+
+void DescribedRun::work_out() {
+  planner::SimulatedRun run = planner::simulate(plan_, streams_, work_, from(cluster_, began_s_),
                                                 {.seed = seed_, .keep_steps = true});
   steps_ = std::move(run.ranks[static_cast<std::size_t>(rank_)].steps);
   std::erase_if(steps_, [](const auto& step) {

@@ -23,6 +23,9 @@ class DescribedRun {
   /// Works out the next segment.
   void begin_training(schedule::Segment segment);
   void begin_evaluation(std::int64_t count);
+  /// The segment of training under way ends before this group, which no rank has come to: its
+  /// later steps are left out, the times of those before them stay as they are.
+  void shorten(std::int64_t end_group);
 
   /// The rank's steps of the segment that take time or wait (no messages), in the order of its
   /// stream; times since the run began.
@@ -34,13 +37,14 @@ class DescribedRun {
   double update_s(std::int64_t group) const;
 
  private:
-  void work_out(const std::vector<schedule::Stream>& streams);
+  void work_out();
 
   const plan::Plan& plan_;
   int rank_;
   const planner::Workload& work_;
   const planner::Cluster& cluster_;
   std::uint64_t seed_;
+  std::vector<schedule::Stream> streams_;  ///< of the segment, by rank
   double began_s_ = 0, end_s_ = 0;
   std::int64_t first_group_ = 0;
   std::vector<double> updates_s_;

@@ -21,6 +21,7 @@ class DescribedSteps : public pipeline::StepObserver {
   void ready(const schedule::Instruction& instruction) final;
   void started(const schedule::Instruction& instruction) final;
   void done(const schedule::Instruction& instruction) final;
+  void shortened(std::int64_t end_group) final { run_.shorten(end_group); }
   /// Throws std::logic_error where the worker left out steps of the description.
   void end_segment() final;
 

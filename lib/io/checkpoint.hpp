@@ -75,7 +75,9 @@ constexpr const char* k_index_file = "index.h5";
 
 // Writing. All of it throws RunError naming the file.
 
-/// Makes step-G.partial, empty, in place of what had that name. The caller is its only writer.
+/// Where a checkpoint is written until it is complete: step-G.partial.
+std::filesystem::path partial_checkpoint(const std::filesystem::path& folder, std::int64_t update);
+/// Makes that folder, if another writer has not yet.
 std::filesystem::path begin_checkpoint(const std::filesystem::path& folder, std::int64_t update);
 /// Writes and syncs a shard; leaves no file where it fails.
 FileDigest write_shard(const std::filesystem::path& file,

@@ -121,11 +121,14 @@ std::string shard_name(int stage) {
   return fmt::format("stage-{}.h5", stage);
 }
 
+fs::path partial_checkpoint(const fs::path& folder, std::int64_t update) {
+  return folder / (checkpoint_name(update) + ".partial");
+}
+
 fs::path begin_checkpoint(const fs::path& folder, std::int64_t update) {
-  fs::path partial = folder / (checkpoint_name(update) + ".partial");
+  fs::path partial = partial_checkpoint(folder, update);
   std::error_code error;
-  fs::remove_all(partial, error);
-  if (!error) fs::create_directories(partial, error);
+  fs::create_directories(partial, error);
   if (error) fail(partial, error);
   return partial;
 }

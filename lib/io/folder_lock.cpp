@@ -7,10 +7,10 @@
 
 #include <array>
 #include <cerrno>
-#include <ctime>
 #include <system_error>
 
 #include "base/errors.hpp"
+#include "base/utc.hpp"
 
 namespace dynpipe::io {
 namespace {
@@ -19,16 +19,11 @@ std::string reason_of(int error) {
   return std::generic_category().message(error);
 }
 
-/// "process 123 on node7, since 2025-06-30 12:00:00 UTC"
+/// "process 123 on node7, since 2025-06-30T12:00:00Z"
 std::string self() {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::array<char, 32> time{};
-  std::strftime(time.data(), time.size(), "%Y-%m-%d %H:%M:%S UTC", &utc);
-  return fmt::format("process {} on {}, since {}", getpid(), host.data(), time.data());
+  return fmt::format("process {} on {}, since {}", getpid(), host.data(), base::utc_now());
 }
 
 std::string text_of(int file) {

@@ -24,6 +24,8 @@ class StepObserver {
   virtual void begun(const schedule::Instruction& /*instruction*/) {}
   /// A forward, a backward or a part of one, or an update has been computed.
   virtual void done(const schedule::Instruction& instruction) = 0;
+  /// The segment under way ends before this group: what is left of it is schedule::ended_before.
+  virtual void shortened(std::int64_t /*end_group*/) {}
   /// The stream is through, and the rank is drained.
   virtual void end_segment() = 0;
 };

@@ -88,6 +88,9 @@ class StepObservers final : public StepObserver {
   void done(const schedule::Instruction& instruction) override {
     for (StepObserver* one : all_) one->done(instruction);
   }
+  void shortened(std::int64_t end_group) override {
+    for (StepObserver* one : all_) one->shortened(end_group);
+  }
   void end_segment() override {
     for (StepObserver* one : all_) one->end_segment();
   }

@@ -167,6 +167,7 @@ bool Worker::admits(std::int64_t group) {
   segment_end_ = setup_.control->end();
   if (metrics_) metrics_->shorten(segment_end_);
   if (times_link_) times_link_->shorten(segment_end_);
+  observers_.shortened(segment_end_);
   return false;
 }
 

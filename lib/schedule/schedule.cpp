@@ -260,6 +260,13 @@ Segment steady_segment(const Plan& plan) {
   return {0, 2 * (stage_at(plan, 0).warmup / fewest + 1) + 6};
 }
 
+Stream ended_before(Stream stream, std::int64_t end_group, int microbatches) {
+  std::erase_if(stream, [&](const Instruction& instruction) {
+    return group_of(instruction, microbatches) >= end_group;
+  });
+  return stream;
+}
+
 std::int64_t lead(const Plan& plan) {
   std::int64_t most = 1;
   for (const Stream& stream : training_streams(plan, steady_segment(plan))) {

@@ -46,6 +46,9 @@ constexpr std::int64_t group_of(const Instruction& instruction, int microbatches
   }
 }
 
+/// What is left of a stream of training that ends before this group: the others' instructions.
+Stream ended_before(Stream stream, std::int64_t end_group, int microbatches);
+
 /// How many groups a rank may have begun while others of its groups are unfinished: a rank that has
 /// come to the first instruction of group g has executed all those of groups before g - lead.
 std::int64_t lead(const plan::Plan& plan);

@@ -16,7 +16,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from small_run import SOURCE, environment, write_data
+from small_run import SOURCE, environment, tensors_in, write_data
 
 MPIRUN = os.environ.get("MPIRUN", "mpirun")
 EPOCHS, UPDATES_AN_EPOCH = 3, 5  # 65 images in batches of 16
@@ -30,16 +30,6 @@ SCHEDULES = {
 def command(ranks, *words):
     return [str(word) for word in
             [MPIRUN, "--oversubscribe", "-n", ranks, os.environ["DYNPIPE"], *words]]
-
-
-def contents(file):
-    """Every tensor of a file of weights, as bytes."""
-    import h5py
-    found = {}
-    with h5py.File(file) as h5:
-        h5.visititems(lambda name, item: found.update({name: item[()].tobytes()})
-                      if isinstance(item, h5py.Dataset) else None)
-    return found
 
 
 class CheckpointTest(unittest.TestCase):
@@ -76,7 +66,7 @@ class CheckpointTest(unittest.TestCase):
             self.trained(2, *self.words(name, "--checkpoint-dir", checkpoints, "--checkpoint-every",
                                         1, "--keep", 0, "--save-weights", weights, "--summary",
                                         summary))
-            self.whole[name] = checkpoints, contents(weights), json.loads(summary.read_text())
+            self.whole[name] = checkpoints, tensors_in(weights), json.loads(summary.read_text())
         return self.whole[name]
 
     def fresh(self, name):
@@ -101,7 +91,7 @@ class CheckpointTest(unittest.TestCase):
                     saved, told = self.folder / "again.h5", self.folder / "again.json"
                     self.trained(2, *self.words(name, "--resume", checkpoints / f"step-{update}",
                                                 "--save-weights", saved, "--summary", told))
-                    self.assertEqual(weights, contents(saved))
+                    self.assertEqual(weights, tensors_in(saved))
                     again = json.loads(told.read_text())
                     self.assertEqual(update, again["resumed"]["update"])
                     for before, after in zip(summary["epochs"], again["epochs"], strict=True):
@@ -187,7 +177,7 @@ class CheckpointTest(unittest.TestCase):
         self.trained(2, *words, "--save-weights", saved)
         self.trained(2, *self.words("stash", "--save-weights", reference, epochs=epochs,
                                     model="lenet5"))
-        self.assertEqual(contents(reference), contents(saved))
+        self.assertEqual(tensors_in(reference), tensors_in(saved))
 
     def test_keeps_the_newest_and_the_best(self):
         checkpoints = self.fresh("kept")
@@ -210,6 +200,10 @@ class CheckpointTest(unittest.TestCase):
         changed.write_text(text.replace('"out_features": 10', '"out_features": 12'))
         words = [word if word != SOURCE / "models/vgg8.json" else changed
                  for word in self.words("1f1b", "--init-from", checkpoints / "step-15", epochs=1)]
+        again = self.words("1f1b", "--init-from", checkpoints / "step-15", "--checkpoint-dir",
+                           self.fresh("tuned"), "--resume", "auto", epochs=1)
+        self.assertIn("from the beginning", self.trained(2, *again))
+        self.assertIn("tuned/step-5: after update 5", self.trained(2, *again))
         self.refused(self.run_on(2, *words), "/model/fc2/", "has shape")
         self.trained(2, *words, "--init-fresh", "fc2")
         self.refused(self.run_on(2, *words, "--init-fresh", "nothing"), "'nothing' is no layer")
@@ -242,7 +236,7 @@ class CheckpointTest(unittest.TestCase):
         self.refused(self.run_on(2, *words), "holds step-9, newer than")
         said = self.trained(2, *self.words("stash", "--resume", folder, "--save-weights", saved))
         self.assertIn("step-9/index.h5: is damaged", said)
-        self.assertEqual(weights, contents(saved))
+        self.assertEqual(weights, tensors_in(saved))
 
     def test_refuses_what_would_not_be_the_same_run(self):
         whole, _, _ = self.whole_run("stash")
@@ -258,6 +252,8 @@ class CheckpointTest(unittest.TestCase):
                      "holds checkpoints of a run, up to step-15")
         self.refused(self.run_on(2, *self.words("stash", "--resume", self.folder / "none")),
                      "is no checkpoint")
+        self.refused(self.run_on(1, *self.words("stash", "--resume", step, "--init-from", step)),
+                     "--init-from", "starts a run")
         self.refused(self.run_on(1, *self.words("stash", "--keep", 4)), "--keep",
                      "means nothing without --checkpoint-dir")
 

@@ -18,7 +18,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from small_run import SOURCE, environment, output_of, skip, write_data
+from small_run import SOURCE, environment, output_of, skip, tensors_in, write_data
 
 MPIRUN = os.environ.get("MPIRUN", "mpirun")
 RANKS = 3
@@ -84,15 +84,6 @@ def check_trace(file):
         assert updates == list(range(1, len(updates) + 1)), updates[-20:]
 
 
-def contents(file):
-    import h5py
-    found = {}
-    with h5py.File(file) as h5:
-        h5.visititems(lambda name, item: found.update({name: item[()].tobytes()})
-                      if isinstance(item, h5py.Dataset) else None)
-    return found
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=8)
@@ -126,10 +117,10 @@ def main():
             if kills % 50 == 0:
                 print(f"{kills} kills, {seen} checkpoints opened", flush=True)
         output_of(resumed, deadline_s=600)
-        survivor = contents(weights)
+        survivor = tensors_in(weights)
         check_trace(trace)
         output_of(train, deadline_s=600)
-        assert contents(weights) == survivor, "the killed run's weights are others"
+        assert tensors_in(weights) == survivor, "the killed run's weights are others"
         assert kills > 0 and seen > 0
         print(f"{kills} kills, {seen} checkpoints opened, {epochs} epochs: the same bits")
 

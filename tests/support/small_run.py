@@ -55,6 +55,16 @@ def output_of(command, deadline_s=60, env=None, cwd=None):
     return out
 
 
+def tensors_in(file):
+    """Every tensor of an HDF5 file of weights, as bytes, by name."""
+    import h5py
+    found = {}
+    with h5py.File(file) as h5:
+        h5.visititems(lambda name, item: found.update({name: item[()].tobytes()})
+                      if isinstance(item, h5py.Dataset) else None)
+    return found
+
+
 def losses(summary):
     """Losses of a summary that says that the run was completed, by epoch."""
     results = json.loads(pathlib.Path(summary).read_text())

@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <fstream>
 
 #include "base/errors.hpp"
 #include "io/checkpoint.hpp"
+#include "support/checkpoint_files.hpp"
 #include "support/files.hpp"
 
 namespace dynpipe::io {
@@ -12,54 +14,22 @@ namespace {
 
 using testing::expect_contains;
 using testing::refusal_of;
-
 namespace fs = std::filesystem;
 
-/// Two stages of one layer each, the first with an older version of its weights.
 class CheckpointFiles : public ::testing::Test {
  protected:
-  CheckpointFiles() {
-    for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = static_cast<float>(i) / 7;
-  }
-
-  tensor::Tensor view(float* data) const {
-    return {
-        reinterpret_cast<std::byte*>(data), tensor::DType::float32, tensor::Layout::plain, {2, 3}};
-  }
-
-  CheckpointFacts facts(std::int64_t update) const {
-    CheckpointFacts facts;
-    facts.model = "small";
-    facts.dtype = "float32";
-    facts.update = update;
-    facts.epoch = 1;
-    facts.optimizer = "sgd";
-    facts.optimizer_steps = update;
-    facts.created = "2025-06-30T12:00:00Z";
-    facts.program = "dynpipe 0.1.0";
-    facts.plan = "{\"plan\": 1}";
-    facts.config = "{}";
-    facts.progress = "[]";
-    facts.layers = {{"conv1", "stage-0.h5"}, {"fc", "stage-1.h5"}};
-    return facts;
-  }
-
   fs::path write(std::int64_t update) {
-    const fs::path partial = begin_checkpoint(folder_.path(), update);
-    FileDigests shards;
-    shards["stage-0.h5"] =
-        write_shard(partial / "stage-0.h5",
-                    {{parameter_path("conv1", "weight"), view(values_.data())},
-                     {version_path(update - 1, "conv1", "weight"), view(values_.data() + 6)},
-                     {optimizer_path("momentum_buffer", "conv1", "weight"), view(values_.data())}});
-    shards["stage-1.h5"] = write_shard(
-        partial / "stage-1.h5", {{parameter_path("fc", "weight"), view(values_.data() + 12)}});
-    complete_checkpoint(partial, facts(update), shards);
-    return folder_.path() / checkpoint_name(update);
+    return testing::write_small_checkpoint(folder_.path(), update);
+  }
+  /// `fc.weight` [3,2], to be read into `values_`.
+  CheckpointTensor fc_weight(const base::Shape& shape = {3, 2}) {
+    return {parameter_path("fc", "weight"),
+            {reinterpret_cast<std::byte*>(values_.data()), tensor::DType::float32,
+             tensor::Layout::plain, shape}};
   }
 
   testing::TemporaryFolder folder_;
-  std::array<float, 18> values_{};
+  std::array<float, 6> values_{};
 };
 
 TEST_F(CheckpointFiles, ComeBackAsTheyWereWritten) {
@@ -67,23 +37,23 @@ TEST_F(CheckpointFiles, ComeBackAsTheyWereWritten) {
   checkpoint.check_all();
   const CheckpointFacts found = checkpoint.facts();
   EXPECT_EQ(found.update, 400);
-  EXPECT_EQ(found.plan, facts(400).plan);
-  ASSERT_EQ(found.layers.size(), 2U);
-  EXPECT_EQ(found.layers[1].file, "stage-1.h5");
-  std::array<float, 6> read{};
-  read_tensor(checkpoint.open("stage-0.h5"),
-              {version_path(399, "conv1", "weight"), view(read.data())});
-  EXPECT_EQ(std::memcmp(read.data(), values_.data() + 6, sizeof(read)), 0);
+  EXPECT_EQ(found.optimizer_steps, 400);
+  expect_contains(found.plan, R"("weights": "2bw")");
+  ASSERT_EQ(found.layers.size(), 5U);
+  EXPECT_EQ(found.layers.back().name, "fc");
+  EXPECT_EQ(found.layers.back().file, "stage-1.h5");
+  read_tensor(checkpoint.open("stage-1.h5"), fc_weight());
+  EXPECT_EQ(checkpoint.open("stage-1.h5").dataset("/model/fc/weight").read_all<float>(),
+            std::vector<float>(values_.begin(), values_.end()));
 }
 
 TEST_F(CheckpointFiles, ShowEveryTensorInTheIndex) {
   const File index = File::open(write(400) / k_index_file);
-  for (const char* path : {"/model/conv1/weight", "/model/fc/weight", "/versions/399/conv1/weight",
-                           "/optimizer/momentum_buffer/conv1/weight"}) {
+  for (const char* path : {"/model/conv1/weight", "/model/bn1/running_mean", "/model/fc/weight",
+                           "/versions/399/conv1/weight", "/optimizer/momentum_buffer/fc/bias"}) {
     EXPECT_TRUE(index.has(path)) << path;
   }
-  const auto values = index.dataset("/model/fc/weight").read_all<float>();
-  EXPECT_EQ(values[0], values_[12]);
+  EXPECT_EQ(index.dataset("/model/fc/weight").shape(), (Extent{3, 2}));
 }
 
 TEST_F(CheckpointFiles, AreListedByUpdateOnceComplete) {
@@ -106,12 +76,11 @@ TEST_F(CheckpointFiles, AreListedByUpdateOnceComplete) {
 }
 
 TEST_F(CheckpointFiles, ReplaceTheirFormerSelves) {
-  write(400);
-  values_[0] = 77;
+  fs::resize_file(write(400) / "stage-1.h5", 100);
   const Checkpoint again(write(400));
-  std::array<float, 6> read{};
-  read_tensor(again.open("stage-0.h5"), {parameter_path("conv1", "weight"), view(read.data())});
-  EXPECT_EQ(read[0], 77);
+  again.check_all();
+  remove_checkpoint(again.path());
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
 TEST_F(CheckpointFiles, NameTheFileThatIsDamaged) {
@@ -132,18 +101,27 @@ TEST_F(CheckpointFiles, NameTheFileThatIsDamaged) {
   expect_contains(refusal_of([&] { Checkpoint again(path); }), "was never completed");
 }
 
-TEST_F(CheckpointFiles, HoldTensorsToTheirChecksums) {
+TEST_F(CheckpointFiles, HoldTensorsToShapeAndChecksum) {
   const fs::path path = write(400);
-  const CheckpointTensor other{
-      parameter_path("conv1", "weight"),
-      {view(values_.data()).data, tensor::DType::float32, tensor::Layout::plain, {3, 2}}};
-  const Checkpoint checkpoint(path);
-  const File shard = checkpoint.open("stage-0.h5");
-  expect_contains(refusal_of([&] { read_tensor(shard, other); }), "has shape [2,3], not [3,2]");
+  const File shard = Checkpoint(path).open("stage-1.h5");
   expect_contains(refusal_of([&] {
-                    read_tensor(shard, {parameter_path("conv1", "bias"), view(values_.data())});
+                    read_tensor(shard, fc_weight({2, 3}));
                   }),
-                  "/model/conv1/bias: is missing");
+                  "has shape [3,2], not [2,3]");
+  CheckpointTensor other = fc_weight();
+  other.path = parameter_path("fc", "scale");
+  expect_contains(refusal_of([&] { read_tensor(shard, other); }), "/model/fc/scale: is missing");
+
+  // A file that is whole, but whose tensor is not the one that its checksum is of.
+  const fs::path forged = folder_ / "forged.h5";
+  {
+    File file = File::create(forged);
+    file.create_dataset("/model/fc/weight", {Element::float32, {3, 2}, {}, 0});
+    file.set_attribute("/model/fc/weight", "xxh128", std::string(32, '0'));
+    file.close();
+  }
+  expect_contains(refusal_of([&] { read_tensor(File::open(forged), fc_weight()); }),
+                  "is damaged: its elements are not what was written");
 }
 
 TEST(Digests, RefuseWhatIsNoListOfFiles) {

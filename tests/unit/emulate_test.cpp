@@ -69,6 +69,32 @@ TEST(EmulateTest, AWorkersTimesAreThoseOfTheSimulator) {
   }
 }
 
+TEST(EmulateTest, ASegmentThatEndsEarlyTakesItsDescribedTime) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Scenario scenario = random_scenario(seed, {.ranks = 6});
+    scenario.drains.clear();
+    scenario.machine = random_machine(scenario.plan, seed);
+    scenario.stop_asked_at = 2 + static_cast<std::int64_t>(seed % 5);
+    const Outcome outcome = run_on_threads(scenario, slow_messages(seed));
+    const std::int64_t end = outcome.updates[0];
+    if (end == scenario.updates) continue;  // no rank was that far behind
+
+    std::vector<schedule::Stream> streams =
+        schedule::training_streams(scenario.plan, {0, scenario.updates});
+    for (schedule::Stream& stream : streams) {
+      stream = schedule::ended_before(std::move(stream), end, scenario.plan.microbatches);
+    }
+    const planner::SimulatedRun run =
+        planner::simulate(scenario.plan, streams, scenario.machine->work, scenario.machine->cluster,
+                          {.seed = scenario.seed});
+    for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+      SCOPED_TRACE(describe(scenario) + " seed " + std::to_string(seed));
+      EXPECT_NEAR(outcome.times[rank].busy(), run.ranks[rank].busy_s, 1e-9);
+      EXPECT_NEAR(outcome.ends_s[rank], run.end_s, 1e-9);
+    }
+  }
+}
+
 TEST(EmulateTest, AVirtualClockChangesNoBit) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     Scenario scenario = random_scenario(seed, {.ranks = 5});

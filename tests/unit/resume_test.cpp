@@ -78,9 +78,7 @@ TEST(ResumeTest, StreamsCutShortPassTheChecker) {
     const std::int64_t end = 2 + static_cast<std::int64_t>(seed % 5);
     std::vector<schedule::Stream> streams = schedule::training_streams(plan, {0, end + 6});
     for (schedule::Stream& stream : streams) {
-      std::erase_if(stream, [&](const schedule::Instruction& instruction) {
-        return schedule::group_of(instruction, plan.microbatches) >= end;
-      });
+      stream = schedule::ended_before(std::move(stream), end, plan.microbatches);
     }
     const auto problem = schedule::find_training_problem(plan, {0, end}, 0, streams);
     EXPECT_FALSE(problem) << seed << ": " << *problem;
