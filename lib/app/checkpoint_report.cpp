@@ -33,9 +33,7 @@ void require_folder(const fs::path& place) {
 /// A checkpoint, or the newest in a folder of them.
 fs::path one_at(const fs::path& place) {
   require_folder(place);
-  if (fs::exists(place / io::k_digests_file)) return place;
-  const auto found = io::list_checkpoints(place);
-  return found.empty() ? place : found.back().path;
+  return io::newest_checkpoint(place);
 }
 
 /// "3 min" since a time as a checkpoint states it.

@@ -14,12 +14,6 @@ namespace {
 using base::InputError;
 namespace fs = std::filesystem;
 
-/// The newest checkpoint in a folder of them; the folder itself where it has none.
-std::string newest_in(const std::string& folder) {
-  const auto found = io::list_checkpoints(folder);
-  return found.empty() ? folder : found.back().path.string();
-}
-
 template <typename T>
 std::vector<std::byte> bytes_of(const io::Dataset& dataset) {
   const std::vector<T> values = dataset.read_all<T>();
@@ -30,8 +24,9 @@ std::vector<std::byte> bytes_of(const io::Dataset& dataset) {
 }  // namespace
 
 StoredWeights::StoredWeights(const std::string& place) : place_(place) {
-  if (fs::is_directory(place)) {
-    place_ = newest_in(place);
+  std::error_code error;
+  if (fs::is_directory(place, error)) {
+    place_ = io::newest_checkpoint(place).string();
     open_checkpoint();
   } else {
     open_file();

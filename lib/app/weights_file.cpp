@@ -171,8 +171,9 @@ void require_writable(const std::string& file) {
 }
 
 io::File open_weights(const std::string& place) {
-  if (!std::filesystem::is_directory(place)) return io::File::open(place);
-  const io::Checkpoint checkpoint(place);
+  std::error_code error;
+  if (!std::filesystem::is_directory(place, error)) return io::File::open(place);
+  const io::Checkpoint checkpoint(io::newest_checkpoint(place));
   checkpoint.check_all();
   return checkpoint.open(io::k_index_file);
 }

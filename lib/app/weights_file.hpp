@@ -38,7 +38,8 @@ void save_weights(const std::string& file, const model::Model& model, const plan
 /// Throws InputError unless a file of that name can be made. Leaves what is there as it is.
 void require_writable(const std::string& file);
 
-/// A file of weights, or a checkpoint's index, whose files are checked first. Throws InputError.
+/// A file of weights, or the index of a checkpoint (of a folder of them: the newest), whose files
+/// are checked first. Throws InputError.
 io::File open_weights(const std::string& place);
 /// The tensors of `layers` in an open file, of whatever model. Throws InputError naming the tensor
 /// that is missing, of another shape or no number.

@@ -102,6 +102,9 @@ struct CheckpointName {
 /// All completed ones, oldest first; empty where there is no such folder.
 std::vector<CheckpointName> list_checkpoints(const std::filesystem::path& folder);
 
+/// A checkpoint itself, or the newest in a folder of them; a place that is neither comes back.
+std::filesystem::path newest_checkpoint(const std::filesystem::path& place);
+
 /// A completed checkpoint, read-only. Files are to be checked before anything is read from them:
 /// the HDF5 library does not survive every damage.
 class Checkpoint {

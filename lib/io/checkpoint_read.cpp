@@ -44,12 +44,6 @@ std::int64_t whole_number_in(const File& file, const std::string& attribute) {
   return static_cast<std::int64_t>(found->front());
 }
 
-std::string dataset_text(const File& file, const std::string& path) {
-  const std::vector<std::string> texts = file.dataset(path).read_texts();
-  if (texts.size() != 1) throw InputError(file.name(), path, "is no single text");
-  return texts.front();
-}
-
 }  // namespace
 
 std::vector<CheckpointName> list_checkpoints(const fs::path& folder) {
@@ -64,6 +58,13 @@ std::vector<CheckpointName> list_checkpoints(const fs::path& folder) {
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a.update < b.update; });
   return found;
+}
+
+fs::path newest_checkpoint(const fs::path& place) {
+  std::error_code error;
+  if (fs::exists(place / k_digests_file, error)) return place;
+  const auto found = list_checkpoints(place);
+  return found.empty() ? place : found.back().path;
 }
 
 Checkpoint::Checkpoint(fs::path path) : path_(std::move(path)) {
@@ -111,9 +112,9 @@ CheckpointFacts Checkpoint::facts() const {
   facts.optimizer_steps = whole_number_in(index, "optimizer_steps");
   facts.created = text_in(index, "created");
   facts.program = text_in(index, "program");
-  facts.plan = dataset_text(index, "/plan");
-  facts.config = dataset_text(index, "/config");
-  facts.progress = dataset_text(index, "/progress");
+  facts.plan = index.text("/plan");
+  facts.config = index.text("/config");
+  facts.progress = index.text("/progress");
   const std::vector<std::string> names = index.dataset("/shards/layers").read_texts();
   const std::vector<std::string> files = index.dataset("/shards/file").read_texts();
   if (names.size() != files.size()) {

@@ -136,6 +136,12 @@ Dataset File::dataset(const std::string& path) const {
   return {std::move(handle), name_, path};
 }
 
+std::string File::text(const std::string& path) const {
+  const std::vector<std::string> texts = dataset(path).read_texts();
+  if (texts.size() != 1) throw InputError(name_, path, "is not one text");
+  return texts.front();
+}
+
 Dataset File::create_dataset(const std::string& path, const DatasetLayout& layout) {
   const Library library;
   const Handle space = space_of(layout.shape, layout.growing);
@@ -176,7 +182,7 @@ void File::write_strings(const std::string& path, const Extent& shape,
 void File::remove(const std::string& path) {
   const Library library;
   if (has(path) && H5Ldelete(handle_.id(), path.c_str(), H5P_DEFAULT) < 0) {
-    throw RunError(fmt::format("{}: {}: cannot be removed: {}", name_, path, reason()));
+    fail_to_write(handle_.id(), fmt::format("{}: {}", name_, path));
   }
 }
 

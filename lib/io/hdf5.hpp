@@ -186,11 +186,13 @@ class File {
   std::vector<std::string> children(const std::string& group) const;
   /// Throws InputError where there is none.
   Dataset dataset(const std::string& path) const;
+  /// The only string of a dataset. Throws InputError.
+  std::string text(const std::string& path) const;
   /// Makes the groups on the way to it too.
   Dataset create_dataset(const std::string& path, const DatasetLayout& layout);
   /// An array of strings (UTF-8) in one dimension.
   void write_texts(const std::string& path, std::span<const std::string> texts);
-  /// A single string; `read_texts` finds one.
+  /// A single string, which `text` reads.
   void write_text(const std::string& path, const std::string& text);
   /// Takes an object's name from it, if it is there; its room in the file is lost.
   void remove(const std::string& path);

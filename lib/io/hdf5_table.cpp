@@ -11,7 +11,6 @@ namespace dynpipe::io {
 namespace {
 
 using base::InputError;
-using base::RunError;
 
 constexpr unsigned k_deflate = 1;  ///< most of what there is to gain, for the least time
 
@@ -66,6 +65,11 @@ Table::Table(Handle handle, std::string file, std::string path, std::vector<Tabl
   rows_ = extent[0];
 }
 
+Table::~Table() {
+  const Library library;
+  if (handle_.id() >= 0 && written_ && H5Dflush(handle_.id()) < 0) divert(handle_.id());
+}
+
 Table Table::create(File& file, const std::string& path, std::vector<TableColumn> columns,
                     std::uint64_t rows_in_a_chunk) {
   const Library library;
@@ -83,7 +87,7 @@ Table Table::create(File& file, const std::string& path, std::vector<TableColumn
                            properties.id(), H5P_DEFAULT),
                 H5Dclose);
   if (handle.id() < 0) {
-    throw RunError(fmt::format("{}: {}: cannot be made: {}", file.name(), path, reason()));
+    fail_to_write(file.id(), fmt::format("{}: {}", file.name(), path));
   }
   return {std::move(handle), file.name(), path, std::move(columns)};
 }
@@ -127,13 +131,14 @@ void Table::append(const std::byte* rows, std::size_t count, std::size_t stride)
   }
   const hsize_t first = rows_;
   const hsize_t length = count;
+  written_ = true;
   resize(rows_ + count);
   const Handle type = packed_type(columns_);
   const Handle memory = space_of({count});
   const Handle space(H5Dget_space(handle_.id()), H5Sclose);
   H5Sselect_hyperslab(space.id(), H5S_SELECT_SET, &first, nullptr, &length, nullptr);
   if (H5Dwrite(handle_.id(), type.id(), memory.id(), space.id(), H5P_DEFAULT, packed.data()) < 0) {
-    throw RunError(fmt::format("{}: {}: cannot be written: {}", file_, path_, reason()));
+    fail_to_write(handle_.id(), fmt::format("{}: {}", file_, path_));
   }
 }
 
@@ -178,7 +183,7 @@ void Table::check_size() const {
 void Table::resize(std::uint64_t rows) {
   const hsize_t length = rows;
   if (H5Dset_extent(handle_.id(), &length) < 0) {
-    throw RunError(fmt::format("{}: {}: cannot be written: {}", file_, path_, reason()));
+    fail_to_write(handle_.id(), fmt::format("{}: {}", file_, path_));
   }
   rows_ = rows;
 }

@@ -40,6 +40,13 @@ class Table {
   /// missing or is text where a number is wanted, or the other way round.
   static Table open(const File& file, const std::string& path, std::vector<TableColumn> columns);
 
+  Table(Table&&) noexcept = default;
+  Table& operator=(Table&&) = delete;
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+  /// What was written is handed on; where that fails, `File::close` throws.
+  ~Table();
+
   std::uint64_t rows() const { return rows_; }
 
   template <typename Row>
@@ -71,6 +78,7 @@ class Table {
   std::string file_, path_;
   std::vector<TableColumn> columns_;
   std::uint64_t rows_ = 0;
+  bool written_ = false;  ///< since it was opened
 };
 
 }  // namespace dynpipe::io

@@ -31,12 +31,6 @@ std::vector<Row> table(const File& file) {
   return Table::open(file, Row::k_path, columns_of<Row>()).template read<Row>();
 }
 
-std::string text(const File& file, const std::string& path) {
-  const std::vector<std::string> texts = file.dataset(path).read_texts();
-  if (texts.size() != 1) throw InputError(file.name(), path, "is not one text");
-  return texts.front();
-}
-
 std::string meta(const File& file, const std::string& name) {
   const auto texts = file.text_attribute("/meta", name);
   return texts && !texts->empty() ? texts->front() : "";
@@ -58,8 +52,8 @@ Trace read_trace(const std::filesystem::path& path) {
   const File file = open_trace(path);
   Trace trace;
   trace.file = file.name();
-  trace.config = text(file, "/meta/config");
-  trace.model = text(file, "/meta/model");
+  trace.config = file.text("/meta/config");
+  trace.model = file.text("/meta/model");
   trace.clock = meta(file, "clock");
   trace.status = meta(file, "status");
   const auto batch = file.attribute("/meta", "batch");

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "io/hdf5_table.hpp"
 #include "support/files.hpp"
 
 namespace dynpipe::io {
@@ -215,6 +216,14 @@ int exit_code_of_full_disk(const std::filesystem::path& path, int kibibytes) {
         file.create_dataset(name, {Element::float64, {4000}, {}, 0}).write_all<double>(values);
         file.set_attribute(name, "unit", std::string("s"));
       }
+      {
+        struct Row {
+          double value;
+        };
+        const std::vector<Row> rows(500, Row{0.1});
+        Table table = Table::create(file, "/table", {{"value", Element::float64, 0}}, 64);
+        table.append(std::span<const Row>(rows));
+      }
       const std::vector<std::string> texts(100, "text");
       file.write_texts("/texts", texts);
       file.close();
@@ -229,7 +238,7 @@ int exit_code_of_full_disk(const std::filesystem::path& path, int kibibytes) {
 }
 
 TEST_F(Hdf5Test, a_full_disk_is_a_failed_run_and_no_crash) {
-  for (const int kibibytes : {4, 8, 16, 32, 36, 52, 68, 84}) {
+  for (const int kibibytes : {4, 8, 16, 32, 36, 52, 68, 84, 96}) {
     const int code = exit_code_of_full_disk(file_, kibibytes);
     if (code == k_no_such_disk) GTEST_SKIP() << "a small disk cannot be mounted here";
     EXPECT_EQ(code, 0) << kibibytes;
