@@ -162,6 +162,8 @@ void WeightStore::prepare_save(ops::Ops& ops, device::Stream& stream) {
 WeightSnapshot WeightStore::make_snapshot(device::Device& device) const {
   const auto set = [&](const nn::FlatLayout& layout) {
     Flat flat = allocate(layout.in_plain(), device);
+    // So that its pages are there when training waits for a copy.
+    std::memset(flat.buffer.data(), 0, flat.buffer.bytes());
     return WeightSnapshot::Set{std::move(flat.buffer), std::move(flat.views)};
   };
   WeightSnapshot snapshot;
